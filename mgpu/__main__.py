@@ -1,0 +1,3 @@
+from mgpu.cli.main import main
+
+main()

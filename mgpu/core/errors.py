@@ -1,0 +1,58 @@
+"""The few errors that cross a border. Each message is one line written for the person at the terminal.
+
+What is not here is not an error: a job that does not fit is a `Wait`, a dead node is an event.
+"""
+
+from __future__ import annotations
+
+
+class MgpuError(Exception):
+    """Root of ours. `code` is stable and machine-readable, `exit_code` is what a command ends with."""
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def as_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+class RequestError(MgpuError):
+    """The user can fix it."""
+
+    code = "bad_request"
+    exit_code = 2
+
+
+class NotFound(MgpuError):
+    code = "not_found"
+    exit_code = 1
+
+
+class NotAllowed(MgpuError):
+    code = "not_allowed"
+    exit_code = 77
+
+
+class ConfigError(MgpuError):
+    """All faults of a configuration at once; each is `file:line:column: key: what`."""
+
+    code = "bad_config"
+    exit_code = 2
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class StoreError(MgpuError):
+    code = "store"
+    exit_code = 69
+
+
+class InvalidTransition(Exception):
+    """A programmer's error: an event that the table does not know in that state. Never caught to go on."""

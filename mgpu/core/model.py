@@ -1,0 +1,446 @@
+"""The values that flow through mgpu: frozen, without behaviour beyond simple questions about themselves.
+
+    JobSpec -> Job -> Attempt -> Part (the attempt's share on one node) -> devices held
+    Observation -> NodeView -> Snapshot -> Plan
+
+Units: times are seconds since the epoch (UTC, float), durations seconds, memory MiB, utilisation percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NewType
+
+JobId = NewType("JobId", int)
+NodeName = NewType("NodeName", str)
+DeviceUuid = NewType("DeviceUuid", str)
+
+
+class _Word(str, Enum):
+    """An enum whose members print as their word."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class JobState(_Word):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+
+    @property
+    def final(self) -> bool:
+        return self not in (JobState.PENDING, JobState.RUNNING)
+
+
+class AttemptState(_Word):
+    """Also the state of a part. All but ENDED hold devices."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    LOST = "LOST"  # contact lost: an observation, never a verdict
+    ENDED = "ENDED"
+
+    @property
+    def holds_devices(self) -> bool:
+        return self is not AttemptState.ENDED
+
+
+class NodeState(_Word):
+    UNKNOWN = "UNKNOWN"
+    UP = "UP"
+    DRAINING = "DRAINING"
+    DRAINED = "DRAINED"
+    DOWN = "DOWN"
+
+
+class DeviceState(_Word):
+    FREE = "free"
+    ALLOCATED = "allocated"
+    EXTERNAL = "external"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"  # could not be read: treated as taken
+
+
+class JobKind(_Word):
+    SRUN = "srun"
+    BATCH = "batch"
+
+
+class CommandForm(_Word):
+    ARGV = "argv"  # words go to the program byte for byte
+    SHELL = "shell"  # one shell command line
+    SCRIPT = "script"  # the text of a script file; words are its arguments
+
+
+class FailureClass(_Word):
+    """Why an attempt ended other than by the command's own exit. Decides what `retry` says."""
+
+    NONE = ""
+    NODE = "node"  # the node could not start it; counts against the node
+    DIRECTORY = "directory"  # the working directory is not there; that node is avoided for this job only
+    NEWCOMER = "newcomer"  # a foreign process or another master holds the device; costs no retry
+    NODE_LOST = "node_lost"  # the node rebooted, or was given up, while the command may have run
+    STOPPED = "stopped"  # cancelled or timed out
+    EXIT = "exit"  # the command's own non-zero exit
+
+
+# --- what a user asks for -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`words` of an ARGV, the arguments of a SCRIPT, or the single line of a SHELL form.
+
+    Strings may hold surrogate escapes (bytes that are not UTF-8).
+    """
+
+    form: CommandForm
+    words: tuple[str, ...]
+    script: str = ""
+    script_name: str = ""
+
+    def display(self) -> list[str]:
+        """What `queue` shows: the argv, the line, or the script's name and arguments."""
+        return [self.script_name, *self.words] if self.form is CommandForm.SCRIPT else list(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Resources. `gpus` is the job's total; None where the shape gives it. Names are expanded hostlists.
+
+    `pins` are (node, device indices) in the order asked for: the order is that of the ranks.
+    `gpu_types` are alternatives, () = any single kind; `mixed` = kinds may differ (`--gpu-type any`).
+    """
+
+    gpus: int | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    nodelist: tuple[NodeName, ...] = ()
+    exclude: tuple[NodeName, ...] = ()
+    gpu_ids: tuple[int, ...] = ()
+    pins: tuple[tuple[NodeName, tuple[int, ...]], ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    mixed: bool = False
+    gpu_memory_mib: int | None = None
+    partition: str = ""
+    exclusive: bool = False
+    policy: str = ""  # "" = the cluster's default
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """All of a job that never changes. `env` are the exported values; `time_limit_s` None = no limit."""
+
+    command: Command
+    request: Request
+    name: str
+    kind: JobKind
+    time_limit_s: int | None = None
+    chdir: str = ""  # -D: must exist on the node
+    submit_dir: str = ""  # where the user stood
+    env: Mapping[str, str] = field(default_factory=dict)
+    setup: str = ""  # a shell text run before the command, in the job's shell
+    virtual_env: str = ""  # CONDA_PREFIX or VIRTUAL_ENV at submit
+    output: str = ""  # -o of a batch job, on the node
+    error: str = ""
+    retries: int = 0  # of the user's own non-zero exit
+    requeue: bool = True
+    priority: int = 0
+
+
+# --- what is stored -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`reason` is a short code beside the state (Resources, Priority, ContactLost, ...), `detail` says it in words.
+
+    `stop` is who or what wants it ended ("" = nobody): a stored wish, kept until all parts have ended.
+    `failures` counts the tries that node trouble used up, `avoid` the nodes where they failed.
+    """
+
+    job_id: JobId
+    request_id: str
+    user: str
+    uid: int
+    spec: JobSpec
+    state: JobState
+    submit_time: float
+    reason: str = ""
+    detail: str = ""
+    start_time: float | None = None
+    end_time: float | None = None
+    exit_code: int | None = None
+    attempt: int = 0  # number of the current or last attempt; 0 = none yet
+    stop: str = ""
+    not_before: float = 0.0
+    failures: int = 0
+    avoid: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    job_id: JobId
+    number: int
+    token: str  # 128 random bits in hex; makes a remote start happen once
+    state: AttemptState
+    created: float
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    failure: FailureClass = FailureClass.NONE
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The share of an attempt on one node: one supervised process there.
+
+    `pid`, `start_ticks` (since boot) and `boot_id` name the supervisor beyond doubt (pids are reused).
+    `ready` = prepared and waiting for the gang's `go`. `collected` = every byte of output is in the spool.
+    """
+
+    job_id: JobId
+    attempt: int
+    rank: int
+    node: NodeName
+    account: str
+    devices: tuple[int, ...]
+    uuids: tuple[DeviceUuid, ...]
+    state: AttemptState
+    hostname: str = ""  # what the node calls itself
+    address: str = ""  # where we connected to
+    pid: int | None = None
+    start_ticks: int | None = None
+    boot_id: str = ""
+    ready: bool = False
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    stop: str = ""  # wanted end: CANCEL, TIMEOUT, GANG, ...
+    failure: FailureClass = FailureClass.NONE
+    reason: str = ""
+    lost_since: float | None = None
+    collected: bool = False
+
+    @property
+    def key(self) -> PartKey:
+        return PartKey(self.job_id, self.attempt, self.rank)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartKey:
+    job_id: JobId
+    attempt: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A row per node of the inventory. `observation` is the last good one."""
+
+    name: NodeName
+    state: NodeState = NodeState.UNKNOWN
+    reason: str = ""
+    since: float | None = None  # of that state
+    last_seen: float | None = None
+    failures: int = 0  # in a row
+    observation: Observation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One thing that happened. `who` is a login, or "master"."""
+
+    at: float
+    who: str
+    what: str
+    job_id: JobId | None = None
+    node: NodeName | None = None
+    detail: str = ""
+
+
+# --- what a node says -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU as nvidia-smi reports it. `fault` "" = nothing wrong seen; None = the tool does not say."""
+
+    index: int | None
+    uuid: DeviceUuid
+    bus_id: str
+    name: str
+    memory_total_mib: int | None = None
+    memory_used_mib: int | None = None
+    utilization: int | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process on a GPU. `session` is its session id, `token` that of the attempt it came from, if readable."""
+
+    pid: int
+    uuid: DeviceUuid
+    memory_mib: int | None = None
+    user: str = ""
+    command: str = ""
+    age_s: int | None = None
+    session: int | None = None
+    token: str = ""
+    exists: bool = True  # False: nvidia-smi names a pid that the node no longer has
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A node's parsed answer. `fault` "" = the GPUs could be read; else why not, and all of them are unknown."""
+
+    node: NodeName
+    at: float
+    boot_id: str
+    hostname: str
+    gpus: tuple[GpuReading, ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
+    fault: str = ""
+    clock_offset_s: float = 0.0  # node's clock minus ours
+    notes: tuple[str, ...] = ()  # rows that could not be read, in words
+
+
+# --- what the planner sees and says ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """A GPU of a node as the planner sees it. `kind` is the inventory's gpu_type, "" = judge by `name`."""
+
+    uuid: DeviceUuid
+    index: int
+    name: str
+    kind: str
+    memory_total_mib: int | None
+    state: DeviceState
+    reason: str = ""
+    job_id: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """`usable` False: nothing may start there, `reason` says why. `jobs` = attempts that run there now."""
+
+    name: NodeName
+    usable: bool
+    reason: str
+    devices: tuple[DeviceView, ...]
+    partitions: tuple[str, ...] = ()
+    switch: str = ""
+    jobs: int = 0
+    expected_gpus: int | None = None  # the inventory's gpu_count
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJob:
+    job_id: JobId
+    user: str
+    request: Request
+    priority: int
+    submit_time: float
+    not_before: float = 0.0
+    avoid: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    now: float
+    nodes: tuple[NodeView, ...]
+    pending: tuple[PendingJob, ...]
+    default_policy: str = "fill_first"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPart:
+    rank: int
+    node: NodeName
+    devices: tuple[int, ...]
+    uuids: tuple[DeviceUuid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    job_id: JobId
+    parts: tuple[PlacedPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a job does not start now. `reason` is a code (Resources, BeginTime, NodeDown, ...), `detail` says it in
+    words, `nodes` holds the reason of each node in the inventory's order."""
+
+    job_id: JobId
+    reason: str
+    detail: str
+    nodes: tuple[tuple[NodeName, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    starts: tuple[Start, ...]
+    waits: tuple[Wait, ...]
+
+
+# --- what the inventory says, and what a probe brings back unparsed --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node as the inventory describes it, as far as planning needs it. `devices` None = all GPUs are ours."""
+
+    name: NodeName
+    hostname: str = ""
+    gpu_count: int | None = None
+    devices: tuple[int, ...] | None = None
+    gpu_type: str = ""
+    partitions: tuple[str, ...] = ()
+    switch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalPolicy:
+    """Which foreign processes make a GPU `external`. A process whose command is ignored, or whose known memory is
+    below the threshold, does not count. policy "ignore" = none counts."""
+
+    policy: str = "avoid"
+    ignore: tuple[str, ...] = ()
+    memory_threshold_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RawProbe:
+    """What node.sh `probe` printed, cut into its sections.
+
+    `gpu_text`: stdout of `nvidia-smi --query-gpu=index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu
+    --format=csv,noheader,nounits` (fields as in probe.GPU_FIELDS), `apps_text`: stdout of
+    `--query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader,nounits`, each with its exit status
+    (127 = no nvidia-smi; 124 or 137 = it hung and was killed). `process_text`: for each pid of `apps_text` that the
+    node has, a line `pid user age_s session token command` (token "-" = none or not readable; the command comes last
+    and may hold spaces).
+    """
+
+    boot_id: str
+    hostname: str
+    epoch_s: float
+    gpu_status: int
+    gpu_text: str
+    apps_status: int
+    apps_text: str
+    process_text: str
+    smi_path: str = ""  # "" = not found
+    searched: str = ""  # the PATH searched
