@@ -334,7 +334,10 @@ class DeviceView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """`usable` False: nothing may start there, `reason` says why. `jobs` = attempts that run there now."""
+    """`usable` False: nothing may start there, `reason` says why (a usable node may have a reason too: degraded).
+
+    `jobs` = attempts that run there now, `exclusive` = the one that has the node for itself alone.
+    """
 
     name: NodeName
     usable: bool
@@ -343,7 +346,9 @@ class NodeView:
     partitions: tuple[str, ...] = ()
     switch: str = ""
     jobs: int = 0
-    expected_gpus: int | None = None  # the inventory's gpu_count
+    expected_gpus: int | None = None  # how many the inventory promises to mgpu; None = it does not say
+    gpu_type: str = ""  # the inventory's, for a node that was never seen
+    exclusive: JobId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +360,7 @@ class PendingJob:
     submit_time: float
     not_before: float = 0.0
     avoid: tuple[NodeName, ...] = ()
+    failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +416,31 @@ class NodeFacts:
     gpu_type: str = ""
     partitions: tuple[str, ...] = ()
     switch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition's limits. `allow_users` () = everybody; times None = no limit."""
+
+    name: str
+    default_time_s: int | None = None
+    max_time_s: int | None = None
+    priority: int = 0
+    allow_users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHolds:
+    """What our own jobs have on one node: by device, and how their processes are told from others'.
+
+    `tokens` and `sessions` are those of attempts that still hold something there.
+    """
+
+    devices: Mapping[DeviceUuid, JobId] = field(default_factory=dict)
+    tokens: Mapping[str, JobId] = field(default_factory=dict)
+    sessions: Mapping[int, JobId] = field(default_factory=dict)
+    jobs: int = 0
+    exclusive: JobId | None = None
 
 
 @dataclass(frozen=True, slots=True)
