@@ -1,0 +1,136 @@
+"""Follows a job's output and states, across restarts of the master.
+
+What was received is counted by attempt, rank and stream. After a cut the stream is opened again at those offsets;
+bytes that come twice are dropped, so the reader sees each byte once.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mgpu.client.http import MasterError, NoMaster, with_query
+from mgpu.client.master import Master
+from mgpu.client.websocket import BINARY, StreamClosed, WebSocket
+
+STDOUT, STDERR = 1, 2
+HEAD = struct.Struct(">BHQ")
+RETRY_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+class Output(NamedTuple):
+    """Bytes of a stream (`kind` STDOUT or STDERR) of a rank."""
+
+    kind: int
+    rank: int
+    data: bytes
+
+
+class Event(NamedTuple):
+    """`name` state, attempt, notice or end as on the wire; or `lost` (text: why; count: failures in a row) and `found`
+    when the master went and came back."""
+
+    name: str
+    body: dict[str, Any]
+
+
+class JobStream:
+    """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one)."""
+
+    def __init__(self, master: Master, job_id: int, rank: int | None = None, attempt: int | None = None) -> None:
+        self._master = master
+        self._path = f"/v1/jobs/{job_id}/stream"
+        self._rank = rank
+        self._current = attempt or 0  # 0 = none has begun
+        self._seen: dict[tuple[int, int], int] = {}
+        self._ranks = 1
+        self._failures = 0
+
+    def items(self, wake_fd: int, pause_s: float = 1.0) -> Iterator[Output | Event | None]:
+        """Output and events up to the `end` event, for ever across lost masters.
+
+        None comes each `pause_s` without news, and at once when `wake_fd` becomes readable (the reader empties it): the
+        moment to look at clocks and signals. Raises MasterError when the master refuses the stream.
+        """
+        while True:
+            try:
+                stream = self._open()
+            except NoMaster as error:
+                yield from self._wait(error.message, wake_fd)
+                continue
+            if self._failures:
+                self._failures = 0
+                yield Event("found", {})
+            try:
+                for item in self._read(stream, wake_fd, pause_s):
+                    yield item
+                    if isinstance(item, Event) and item.name == "end":
+                        return
+            except StreamClosed as error:
+                yield from self._wait(str(error), wake_fd)
+            finally:
+                stream.close()
+
+    def _open(self) -> WebSocket:
+        if self._failures:
+            self._master.start()
+        offsets = {"stdout": self._resume(STDOUT), "stderr": self._resume(STDERR)}
+        return self._master.stream(with_query(self._path, **offsets, rank=self._rank, attempt=self._current or None))
+
+    def _resume(self, kind: int) -> int:
+        """The wire has one offset for all ranks: the least. What comes twice for the others is dropped."""
+        ranks = range(self._ranks) if self._rank is None else (self._rank,)
+        return min(self._seen.get((kind, rank), 0) for rank in ranks)
+
+    def _wait(self, reason: str, wake_fd: int) -> Iterator[Event | None]:
+        self._failures += 1
+        yield Event("lost", {"text": reason, "count": self._failures})
+        select.select([wake_fd], [], [], RETRY_S[min(self._failures, len(RETRY_S)) - 1])
+        yield None
+
+    def _read(self, stream: WebSocket, wake_fd: int, pause_s: float) -> Iterator[Output | Event | None]:
+        while True:
+            if not stream.buffered():
+                ready, _, _ = select.select([stream.fileno(), wake_fd], [], [], pause_s)
+                if stream.fileno() not in ready:
+                    yield None
+                    continue
+            message = stream.receive()
+            if message is None:
+                continue
+            opcode, payload = message
+            item = self._output(payload) if opcode == BINARY else self._event(payload)
+            if item is not None:
+                yield item
+
+    def _output(self, payload: bytes) -> Output | None:
+        if len(payload) < HEAD.size:
+            raise MasterError("error", "the master sent a piece of output without its head", "is it of this version?")
+        kind, rank, offset = HEAD.unpack_from(payload)
+        have = self._seen.get((kind, rank), 0)
+        end = offset + len(payload) - HEAD.size
+        if offset > have:
+            raise MasterError("error", f"output of rank {rank} is missing from byte {have} to {offset}", "mgpu logs")
+        if end <= have:
+            return None
+        self._seen[kind, rank] = end
+        return Output(kind, rank, payload[HEAD.size + have - offset :])
+
+    def _event(self, payload: bytes) -> Event:
+        try:
+            body = json.loads(payload)
+            name = str(body["event"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise MasterError("error", "the master sent an event that is not one", "is it of this version?") from error
+        if name == "attempt" and body["attempt"] != self._current:
+            # A new attempt writes from the start; a resumed stream begins with it.
+            self._seen.clear()
+            self._current = int(body["attempt"])
+        elif name in ("state", "end"):
+            job = body.get("job", {})
+            self._current = self._current or int(job.get("attempt") or 0)
+            self._ranks = max(len(job.get("allocation") or ()), 1)
+        return Event(name, body)

@@ -1,0 +1,181 @@
+"""Which configuration, which state directory, which socket: decided the same way for every command.
+
+A file or folder that others could have written decides nothing: whoever writes the configuration says which programs
+run as us, and whoever owns the socket's folder could put a master of their own there.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from mgpu.client.http import Endpoint, MasterError
+
+CONFIG_NAME = "cluster_config.yaml"
+SYSTEM_CONFIG = "/etc/mgpu/" + CONFIG_NAME
+# sun_path holds 108 bytes with the final NUL; some systems hold 104.
+SOCKET_PATH_LIMIT_B = 100
+NETWORK_FILE_SYSTEMS = (
+    "nfs", "cifs", "smb", "afs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs", "panfs", "wekafs",
+    "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "ocfs2", "gfs2",
+)  # fmt: skip
+
+
+class Location(NamedTuple):
+    """What a command works with. `personal`: start a master here when none answers."""
+
+    config: str
+    state_dir: str
+    endpoint: Endpoint
+    personal: bool
+    warnings: tuple[str, ...] = ()
+
+
+def locate(  # noqa: PLR0913, PLR0917 - the three options, and the three things they are judged by
+    config: str | None,
+    state_dir: str | None,
+    master: str | None,
+    environ: Mapping[str, str],
+    read_state_dir: Callable[[str], str],
+    system_config: str = SYSTEM_CONFIG,
+) -> Location:
+    """Flag > variable > place. `read_state_dir(file)` gives a configuration's `master.state_dir` or "".
+
+    Raises MasterError (bad_request) for a file that is not there and for a master that cannot be reached this way.
+    """
+    found, warnings = find_config(config, environ, system_config)
+    folder = find_state_dir(state_dir, found, environ, read_state_dir)
+    uids = (os.getuid(), 0) if os.getuid() else (0,)
+    url = master or environ.get("MGPU_MASTER", "")
+    if url:
+        named = bool(config or environ.get("MGPU_CONFIG"))
+        endpoint = Endpoint(master_socket(url), found if named else None, uids)
+        return Location(found, folder, endpoint, False, warnings)
+    return Location(found, folder, Endpoint(socket_path(folder), found, uids), True, warnings)
+
+
+def find_config(config: str | None, environ: Mapping[str, str], system_config: str) -> tuple[str, tuple[str, ...]]:
+    """The configuration's absolute path ("" = none) and what was passed over, in words."""
+    named = config or environ.get("MGPU_CONFIG", "")
+    if named:
+        if not os.path.isfile(named):
+            raise MasterError("bad_request", f"no configuration at {named}", "name a file with --config")
+        return os.path.abspath(named), ()
+    warnings: tuple[str, ...] = ()
+    here = os.path.abspath(CONFIG_NAME)
+    if os.path.isfile(here):
+        distrust = why_not_trusted(here)
+        if not distrust:
+            return here, ()
+        warnings = (f"{here} is passed over: {distrust}; name it with --config to use it",)
+    for place in (os.path.join(config_home(environ), CONFIG_NAME), system_config):
+        if os.path.isfile(place):
+            return place, warnings
+    return "", warnings
+
+
+def why_not_trusted(path: str) -> str:
+    """ "" if only we or root can have written the file and can replace it, else the reason in words."""
+    real = os.path.realpath(path)
+    for place in dict.fromkeys((path, os.path.dirname(path), real, os.path.dirname(real))):
+        facts = os.stat(place)
+        if facts.st_uid not in (os.getuid(), 0):
+            return f"{place} belongs to uid {facts.st_uid}"
+        if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return f"others can write {place}"
+    return ""
+
+
+def find_state_dir(
+    state_dir: str | None, config: str, environ: Mapping[str, str], read_state_dir: Callable[[str], str]
+) -> str:
+    """The state directory's absolute path; it need not exist yet."""
+    named = state_dir or environ.get("MGPU_STATE_DIR", "")
+    if not named and config:
+        named = configured_state_dir(config, read_state_dir)
+    if named:
+        return os.path.abspath(os.path.expanduser(named))
+    home = environ.get("XDG_STATE_HOME", "")
+    base = home if os.path.isabs(home) else os.path.expanduser("~/.local/state")
+    if file_system_of(base).startswith(NETWORK_FILE_SYSTEMS):
+        # SQLite's locks and shared memory do not work there.
+        return private_folder(f"/var/tmp/mgpu-{os.getuid()}")
+    return os.path.join(base, "mgpu")
+
+
+def configured_state_dir(config: str, read_state_dir: Callable[[str], str]) -> str:
+    """`master.state_dir` of the file, relative to it. YAML is loaded only if the word occurs at all."""
+    try:
+        with open(config, "rb") as file:
+            mentioned = b"state_dir" in file.read()
+    except OSError as error:
+        raise MasterError("bad_config", f"{config}: {error.strerror}", "name another with --config") from error
+    value = os.path.expanduser(read_state_dir(config)) if mentioned else ""
+    return os.path.join(os.path.dirname(config), value) if value else ""
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """The folder of the user's own files."""
+    home = environ.get("XDG_CONFIG_HOME", "")
+    return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.config"), "mgpu")
+
+
+def socket_path(state_dir: str | os.PathLike[str]) -> str:
+    """Where the master of a state directory listens: in it, or, if that path is too long for a socket, in a folder
+    under /tmp that only we can enter. Master and client both ask here."""
+    path = os.path.join(os.path.abspath(state_dir), "mgpu.sock")
+    if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT_B:
+        return path
+    import hashlib
+
+    name = hashlib.sha256(os.fsencode(os.path.realpath(state_dir))).hexdigest()[:32]
+    return os.path.join(private_folder(f"/tmp/mgpu-{os.getuid()}"), f"{name}.sock")
+
+
+def private_folder(path: str) -> str:
+    """Makes the folder if need be. In a place that all can write, it must be ours alone, and not a link."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise MasterError("bad_request", f"{path}: {error.strerror}", "name another place with --state-dir") from error
+    facts = os.lstat(path)
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+        raise MasterError(
+            "not_allowed",
+            f"{path} is not a folder that uid {os.getuid()} alone can enter",
+            "remove it, or name another place with --state-dir",
+        )
+    return path
+
+
+def master_socket(url: str) -> str:
+    """The socket that --master names."""
+    path = url[len("unix://") :] if url.startswith("unix://") else url
+    if "://" in path:
+        raise MasterError(
+            "bad_request",
+            f"--master {url}: only a socket's path works in this version",
+            "log in on that machine and run mgpu there",
+        )
+    return os.path.abspath(path)
+
+
+def file_system_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
+    """The type of the file system that holds `path` (or would: its nearest parent), "" if the kernel does not say."""
+    real = os.path.realpath(path)
+    best, kind = -1, ""
+    try:
+        with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
+            for line in lines:
+                left, _, right = line.partition(" - ")
+                point = left.split(" ")[4].replace("\\040", " ")
+                inside = real == point or real.startswith(point.rstrip("/") + "/")
+                if inside and len(point) >= best:
+                    best, kind = len(point), right.split(" ")[0]
+    except (OSError, IndexError):
+        return ""
+    return kind

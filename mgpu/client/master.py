@@ -1,0 +1,51 @@
+"""A front end's handle on the master: asks, and starts a personal one when none is there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mgpu.client import http, start
+from mgpu.client.locate import Location
+from mgpu.client.websocket import WebSocket
+
+
+class Master:
+    """`start_if_missing` False (status, stop): only ask the one that runs."""
+
+    def __init__(self, location: Location, start_if_missing: bool = True) -> None:
+        self.location = location
+        self._start_if_missing = start_if_missing
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer's JSON. Raises MasterError.
+
+        Without a whole answer it is sent once more. That is harmless: every wish carries a request_id.
+        """
+        response = self.raw(method, path, body)
+        try:
+            return json.loads(response.body)
+        except ValueError as error:
+            raise http.MasterError("error", f"the master's answer to {path} is not JSON", "see its log") from error
+
+    def raw(self, method: str, path: str, body: Any = None) -> http.Response:
+        """The answer as it is, for output. Raises MasterError for an error answer."""
+        try:
+            response = http.request(self.location.endpoint, method, path, body)
+        except http.NoMaster:
+            self.start()
+            response = http.request(self.location.endpoint, method, path, body)
+        http.raise_for_error(response)
+        return response
+
+    def stream(self, path: str) -> WebSocket:
+        """An open stream. Raises MasterError."""
+        return WebSocket(self.location.endpoint, path)
+
+    def start(self) -> None:
+        """Makes sure that a master answers. Raises NoMaster."""
+        if not self._start_if_missing:
+            raise http.NoMaster(
+                f"no master runs at {self.location.endpoint.socket_path}", "mgpu queue, or any job, starts one"
+            )
+        start.ensure(self.location)

@@ -1,0 +1,131 @@
+"""Starts the personal master when none answers.
+
+Many clients may find it missing at the same instant: a file lock lets one of them start it while the others wait, and
+then find it there. The master is detached from us and outlives this command.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mgpu.client.http import NoMaster, request
+from mgpu.client.locate import Location
+
+START_TIMEOUT_S = 60.0
+POLL_S = 0.02
+# A master that is just ending still holds its lock for a moment; the one that we start may lose against it.
+TRIES = 3
+
+
+def ensure(location: Location) -> None:
+    """Returns when a master answers at the location's socket. Raises NoMaster with the reason when none can."""
+    if answers(location):
+        return
+    if not location.personal:
+        raise NoMaster(
+            f"no master answers at {location.endpoint.socket_path}", "is the one that --master names running?"
+        )
+    make_state_dir(location.state_dir)
+    with start_lock(location.state_dir):
+        for _ in range(TRIES):
+            if answers(location):
+                return
+            status, reason = spawn(location)
+            if status == 0 or answers(location):
+                return
+            if status == 2:  # a fault of the configuration will not go away
+                break
+            time.sleep(0.3)
+    raise NoMaster(f"the master did not start: {reason}", f"the whole log is {log_path(location.state_dir)}")
+
+
+def answers(location: Location) -> bool:
+    """Whether a master is there, whatever it thinks of our configuration."""
+    try:
+        request(location.endpoint, "GET", "/v1/status")
+    except NoMaster:
+        return False
+    return True
+
+
+def log_path(state_dir: str) -> str:
+    return os.path.join(state_dir, "master.log")
+
+
+def make_state_dir(state_dir: str) -> None:
+    """Makes the folder, for us alone. Raises NoMaster when that cannot be."""
+    try:
+        os.makedirs(state_dir, 0o700, exist_ok=True)
+    except OSError as error:
+        raise NoMaster(f"cannot make {state_dir}: {error.strerror}", "name another with --state-dir") from error
+    owner = os.stat(state_dir).st_uid
+    if owner not in (os.getuid(), 0):
+        raise NoMaster(f"{state_dir} belongs to uid {owner}", "name another with --state-dir")
+
+
+@contextmanager
+def start_lock(state_dir: str) -> Iterator[None]:
+    """Held by the one client that starts a master. The kernel drops it if that client dies."""
+    path = os.path.join(state_dir, "start.lock")
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NoMaster(f"cannot write {path}: {error.strerror}", "name another with --state-dir") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def command(location: Location) -> list[str]:
+    """The personal master's command line."""
+    config = ["--config", location.config] if location.config else []
+    return [sys.executable, "-m", "mgpu", "daemon", "--personal", *config, "--state-dir", location.state_dir]
+
+
+def spawn(location: Location) -> tuple[int, str]:
+    """Starts a master and waits until it answers: (0, ""), or its exit status and the last line of its log."""
+    import subprocess
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    log = os.open(log_path(location.state_dir), flags, 0o600)
+    try:
+        before = os.fstat(log).st_size
+        # The variables that located this master say nothing to it: its command line names all.
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("MGPU_")}
+        child = subprocess.Popen(
+            command(location),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=environ,
+            start_new_session=True,
+        )
+        for _ in range(int(START_TIMEOUT_S / POLL_S)):
+            if answers(location):
+                child.returncode = 0  # it lives on without us: nothing to wait for
+                return 0, ""
+            status = child.poll()
+            if status is not None:
+                return status or 69, last_line(log, before) or f"it ended with status {status}"
+            time.sleep(POLL_S)
+        child.kill()
+        child.wait()
+        return 69, f"it did not answer within {START_TIMEOUT_S:g} s"
+    finally:
+        os.close(log)
+
+
+def last_line(log: int, start: int) -> str:
+    """The last line that holds anything, of what was written since byte `start`."""
+    size = os.fstat(log).st_size
+    text = os.pread(log, 1 << 16, max(start, size - (1 << 16))).decode(errors="surrogateescape")
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
