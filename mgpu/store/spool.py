@@ -1,0 +1,142 @@
+"""The output of attempts as files on the head node, and the wake-ups of those who wait for more of it.
+
+    <root>/<job>/<attempt>/<rank>.out and .err
+
+Whoever brings output says at which offset it stands. What is there already is passed over and a gap is refused, so a
+transfer can be cut and repeated anywhere and the file is still the stream, byte for byte.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from mgpu.core.errors import StoreError
+from mgpu.core.model import JobId, PartKey
+
+Stream = Literal["stdout", "stderr"]
+_SUFFIX = {"stdout": "out", "stderr": "err"}
+_LOCKS = 16
+
+
+class SpoolGap(Exception):
+    """The data begins behind the end of what is stored: ask again from `size` on."""
+
+    def __init__(self, size: int, offset: int) -> None:
+        super().__init__(f"{size} bytes are stored, the data begins at {offset}")
+        self.size = size
+
+
+class Spool:
+    """Safe to use from any thread. Errors of the disk are StoreError."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._append_locks = [threading.Lock() for _ in range(_LOCKS)]
+        self._lock = threading.Lock()
+        self._subscribers: dict[JobId, list[Callable[[], None]]] = {}
+
+    def append(self, key: PartKey, stream: Stream, offset: int, data: bytes) -> int:
+        """The size after it. Raises SpoolGap; on a full disk what did fit is kept and StoreError raised."""
+        path = self._path(key, stream)
+        with self._append_locks[hash((key, stream)) % _LOCKS]:
+            try:
+                size = self._append(path, offset, data)
+            except OSError as error:
+                raise _in_words(path, error) from error
+        self.notify(key.job_id)
+        return size
+
+    def _append(self, path: Path, offset: int, data: bytes) -> int:
+        descriptor = self._open(path)
+        try:
+            size = os.fstat(descriptor).st_size
+            if offset > size:
+                raise SpoolGap(size, offset)
+            fresh = memoryview(data)[size - offset :]
+            while fresh:
+                written = os.write(descriptor, fresh)
+                size += written
+                fresh = fresh[written:]
+            return size
+        finally:
+            os.close(descriptor)
+
+    def _open(self, path: Path) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            for folder in (self._root, path.parent.parent, path.parent):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            return os.open(path, flags, 0o600)
+
+    def size(self, key: PartKey, stream: Stream) -> int:
+        try:
+            return self._path(key, stream).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def read(self, key: PartKey, stream: Stream, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes from `offset` on; b"" at the end, and where nothing was ever written."""
+        path = self._path(key, stream)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise _in_words(path, error) from error
+        try:
+            return os.pread(descriptor, limit, offset)
+        finally:
+            os.close(descriptor)
+
+    def sync(self, key: PartKey) -> None:
+        """Both streams are on the disk when it returns: to be called before the part is stored as collected, since
+        the node's copy may be removed after that."""
+        for stream in _SUFFIX:
+            path = self._path(key, stream)
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                continue
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                raise _in_words(path, error) from error
+            finally:
+                os.close(descriptor)
+
+    def subscribe(self, job_id: JobId, callback: Callable[[], None]) -> None:
+        """`callback` is called, in the thread of whoever brings the news, at each append and each `notify`: it must
+        be quick and must not raise."""
+        with self._lock:
+            self._subscribers.setdefault(job_id, []).append(callback)
+
+    def unsubscribe(self, job_id: JobId, callback: Callable[[], None]) -> None:
+        with self._lock, suppress(KeyError, ValueError):
+            self._subscribers[job_id].remove(callback)
+            if not self._subscribers[job_id]:
+                del self._subscribers[job_id]
+
+    def notify(self, job_id: JobId) -> None:
+        """Something about that job has changed: wake its readers."""
+        with self._lock:
+            callbacks = tuple(self._subscribers.get(job_id, ()))
+        for callback in callbacks:
+            callback()
+
+    def _path(self, key: PartKey, stream: str) -> Path:
+        """Made of numbers alone: no text from outside becomes part of a path."""
+        return self._root / f"{key.job_id:d}" / f"{key.attempt:d}" / f"{key.rank:d}.{_SUFFIX[stream]}"
+
+
+def _in_words(path: Path, error: OSError) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(f"{path}: no space left for output", "make room: what is missing is fetched again by itself")
+    return StoreError(f"{path}: {error.strerror}")

@@ -1,0 +1,155 @@
+"""The database file: opened, checked, migrated; readers in parallel, one writer at a time.
+
+Readers see a consistent picture and never wait for the writer (write-ahead log). A writing transaction takes the write
+lock when it begins (BEGIN IMMEDIATE): one that first read and then asked for the lock would fail whenever somebody else
+wrote in between, whatever the busy timeout. Nothing remote may happen inside one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, select
+from sqlalchemy.exc import DatabaseError, IntegrityError
+
+from mgpu import clock
+from mgpu.core.errors import StoreError
+from mgpu.store import tables
+from mgpu.store.filesystem import network_type
+from mgpu.store.reading import Reader
+from mgpu.store.writing import Writer
+
+BUSY_TIMEOUT_S = 5
+
+
+class Store:
+    """Of one database file. Safe to use from any thread; a transaction belongs to one."""
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self.path = path
+        self._engine = engine
+        self._writing = engine.execution_options(mgpu_begin="BEGIN IMMEDIATE")
+        self._one_writer = threading.Lock()
+        self._writer_thread: int | None = None
+        self.database_id = ""
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Made if absent (mode 0600), migrated if older. Raises StoreError: on a network file system, not a database,
+        damaged, of a newer version."""
+        kind = network_type(path.parent)
+        if kind:
+            raise StoreError(
+                f"{path}: the state directory lies on a network file system ({kind}), where a database gets damaged",
+                "name a local folder with --state-dir or `master: {state_dir: ...}`",
+            )
+        store = cls(path, _engine(path))
+        try:
+            _make_private(path)
+            with store._translated():
+                store._prepare()
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be opened: {error.strerror}") from error
+        except StoreError:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        with self._translated(), self._engine.begin() as connection:
+            yield Reader(connection)
+
+    @contextmanager
+    def write(self) -> Iterator[Writer]:
+        """Committed at the end, rolled back on an exception. Waits for the writer before it."""
+        if self._writer_thread == threading.get_ident():
+            raise RuntimeError("a write inside a write would wait for itself")
+        with self._one_writer:
+            self._writer_thread = threading.get_ident()
+            try:
+                with self._translated(), self._writing.begin() as connection:
+                    yield Writer(connection)
+            finally:
+                self._writer_thread = None
+
+    def _prepare(self) -> None:
+        with self._writing.begin() as connection:
+            known = set(inspect(connection).get_table_names())
+            if not known:
+                self._create(connection)
+            elif not {"meta", "alembic_version"} & known:
+                raise StoreError(f"{self.path}: a database, but not one of mgpu", "name another --state-dir")
+        with self._engine.begin() as connection:
+            revision = connection.execute(select(tables.schema_revision.c.version_num)).scalar_one_or_none()
+        if revision != tables.REVISION:
+            from mgpu.store import migrate  # alembic costs half a second: only when it is needed
+
+            migrate.upgrade(self._writing, self.path, revision)
+        with self._engine.begin() as connection:
+            self.database_id = connection.execute(select(tables.meta.c.database_id)).scalar_one()
+
+    def _create(self, connection: Connection) -> None:
+        tables.metadata.create_all(connection)
+        connection.execute(insert(tables.schema_revision).values(version_num=tables.REVISION))
+        connection.execute(insert(tables.meta).values(database_id=secrets.token_hex(16), created=clock.now()))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What the file or the disk does to us, in words. A violated constraint is our own fault: it passes."""
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except DatabaseError as error:
+            raise _in_words(self.path, str(error.orig)) from error
+
+
+def _in_words(path: Path, cause: str) -> StoreError:
+    if "malformed" in cause or "not a database" in cause:
+        return StoreError(
+            f"{path}: the database is damaged ({cause})",
+            "stop the master, move the file away with its -wal and -shm, and put a copy back or start with none",
+        )
+    if "locked" in cause:
+        return StoreError(f"{path}: another program keeps the database locked", "end it and try again")
+    if "full" in cause:
+        return StoreError(f"{path}: no space left on the disk", "make room and try again")
+    return StoreError(f"{path}: {cause}")
+
+
+def _make_private(path: Path) -> None:
+    """The file exists and only its owner may use it; SQLite gives its companions the same mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _engine(path: Path) -> Engine:
+    url = URL.create("sqlite", database=str(path))
+    engine = create_engine(url, pool_size=8, max_overflow=24, connect_args={"timeout": BUSY_TIMEOUT_S})
+    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver begins nothing by itself: see _on_begin
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _on_begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("mgpu_begin", "BEGIN"))

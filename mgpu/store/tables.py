@@ -1,0 +1,191 @@
+"""The schema. A row holds one value of `core.model`: a column per field, JSON text where a field is itself a value.
+
+`REVISION` names this schema; migrations/versions holds the steps that lead from older ones to it, and a test checks
+that they end at the same place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.types import TypeDecorator
+
+REVISION = "0001"
+
+
+class Words(TypeDecorator[str]):
+    """Text for people and filters. SQLite takes no lone surrogates, so a byte that was not UTF-8 is stored as `\\udcXX`
+    written out. What must come back byte for byte stands in JSON columns."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or value.isascii():
+            return value
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _words(name: str) -> Column[str]:
+    return Column(name, Words, nullable=False)
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, Integer, nullable=False)
+
+
+def _moment(name: str, nullable: bool = True) -> Column[Any]:
+    return Column(name, Float, nullable=nullable)
+
+
+metadata = MetaData()
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("database_id", String(32), primary_key=True),  # 128 random bits in hex: never the same for two databases
+    _moment("created", nullable=False),
+)
+
+# The table in which alembic keeps the revision: made here too, so that a fresh database needs no alembic.
+schema_revision = Table(
+    "alembic_version",
+    metadata,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("job_id", Integer, primary_key=True),
+    Column("request_id", String, nullable=False, unique=True),
+    _words("user"),
+    _count("uid"),
+    Column("spec", Text, nullable=False),
+    Column("name", Words, nullable=False),  # of the spec, for filters; so is partition
+    Column("partition", Words, nullable=False),
+    Column("state", String, nullable=False),
+    _moment("submit_time", nullable=False),
+    _words("reason"),
+    _words("detail"),
+    _moment("start_time"),
+    _moment("end_time"),
+    Column("exit_code", Integer),
+    _count("attempt"),
+    _words("stop"),
+    _moment("not_before", nullable=False),
+    _count("failures"),
+    Column("avoid", Text, nullable=False),
+    sqlite_autoincrement=True,  # the number of a deleted job is never given again
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job_id", Integer, ForeignKey("jobs.job_id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("token", String, nullable=False),
+    Column("state", String, nullable=False),
+    _moment("created", nullable=False),
+    _moment("started"),
+    _moment("ended"),
+    Column("exit_code", Integer),
+    Column("failure", String, nullable=False),
+    _words("reason"),
+)
+
+parts = Table(
+    "parts",
+    metadata,
+    Column("job_id", Integer, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("rank", Integer, primary_key=True),
+    _words("node"),
+    _words("account"),
+    Column("devices", Text, nullable=False),
+    Column("uuids", Text, nullable=False),
+    Column("state", String, nullable=False),
+    _words("hostname"),
+    _words("address"),
+    Column("pid", Integer),
+    Column("start_ticks", Integer),
+    _words("boot_id"),
+    Column("ready", Boolean, nullable=False),
+    _moment("started"),
+    _moment("ended"),
+    Column("exit_code", Integer),
+    _words("stop"),
+    Column("failure", String, nullable=False),
+    _words("reason"),
+    _moment("lost_since"),
+    Column("collected", Boolean, nullable=False),
+    ForeignKeyConstraint(["job_id", "attempt"], ["attempts.job_id", "attempts.number"]),
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("hold_id", Integer, primary_key=True),
+    _words("node"),
+    _words("uuid"),
+    _count("job_id"),
+    _count("attempt"),
+    _count("rank"),
+    _moment("released"),
+    ForeignKeyConstraint(["job_id", "attempt", "rank"], ["parts.job_id", "parts.attempt", "parts.rank"]),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("name", Words, primary_key=True),
+    Column("state", String, nullable=False),
+    _words("reason"),
+    _moment("since"),
+    _moment("last_seen"),
+    _count("failures"),
+    Column("observation", Text),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("audit_id", Integer, primary_key=True),
+    _moment("at", nullable=False),
+    _words("who"),
+    _words("what"),
+    Column("job_id", Integer),
+    Column("node", Words),
+    _words("detail"),
+)
+
+# SQLite uses a partial index only for a query that repeats its condition word for word: hence these names.
+PENDING = text("state = 'PENDING'")
+ACTIVE = text("state IN ('PENDING', 'RUNNING')")
+OPEN_PART = text("(state <> 'ENDED' OR collected = 0)")
+NOT_RELEASED = text("released IS NULL")
+
+Index("jobs_pending", jobs.c.job_id, sqlite_where=PENDING)
+Index("jobs_active", jobs.c.job_id, sqlite_where=ACTIVE)
+Index("parts_open", parts.c.job_id, parts.c.attempt, parts.c.rank, sqlite_where=OPEN_PART)
+Index("holds_device", holds.c.node, holds.c.uuid, unique=True, sqlite_where=NOT_RELEASED)  # one job per device
+Index("holds_part", holds.c.job_id, holds.c.attempt, holds.c.rank)
+Index("audit_job", audit.c.job_id)
+Index("audit_node", audit.c.node)

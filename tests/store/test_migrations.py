@@ -1,0 +1,63 @@
+"""The steps of the migrations and the tables must end at the same schema."""
+
+import sqlite3
+
+import pytest
+from alembic.script import ScriptDirectory
+from stored_values import job
+
+from mgpu.core.errors import StoreError
+from mgpu.store import migrate, tables
+from mgpu.store.store import Store
+
+
+def schema(path):
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    connection.close()
+    return {(kind, name): "".join(sql.split()) for kind, name, sql in rows if sql}
+
+
+def test_the_tables_name_the_newest_revision():
+    script = ScriptDirectory.from_config(migrate.configuration())
+    assert script.get_heads() == [tables.REVISION]
+
+
+def test_migrating_gives_the_schema_of_a_fresh_database(tmp_path):
+    fresh, old = tmp_path / "fresh.db", tmp_path / "old.db"
+    Store.open(fresh).close()
+    with sqlite3.connect(old) as connection:
+        connection.execute(
+            "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
+            " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+        )
+    connection.close()
+    migrated = Store.open(old)
+    assert len(migrated.database_id) == 32
+    with migrated.write() as w:
+        w.add_job(job("a"))
+    migrated.close()
+    assert schema(old) == schema(fresh)
+    copy = tmp_path / "old.db.before-0001"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert list(schema(copy)) == [("table", "alembic_version")]
+
+
+def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
+    path = tmp_path / "mgpu.db"
+    Store.open(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    with pytest.raises(StoreError, match="newer version of mgpu"):
+        Store.open(path)
+    assert [file.name for file in tmp_path.iterdir() if "before" in file.name] == []
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path):
+    path = tmp_path / "mgpu.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE songs (title TEXT)")
+    connection.close()
+    with pytest.raises(StoreError, match="not one of mgpu"):
+        Store.open(path)
