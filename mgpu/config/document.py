@@ -1,0 +1,120 @@
+"""A YAML file as plain mappings, lists and *text*, with the place of every key and value.
+
+YAML's own guesses (1:30:00 is 5400, 010 is 8, `no` is false, 1.10 is 1.1) never happen, since nothing is resolved: each
+scalar stays the text that was written, and the schema, which knows what is wanted, reads it. Only an empty value, `~`
+and `null` are None. A key given twice is a fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from mgpu.config.faults import Fault, KeyPath, Place, dotted
+
+Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
+
+MAX_VALUES = 500_000  # aliases of aliases can grow without bound
+
+_NULLS = ("", "~", "null", "Null", "NULL")
+_TAGS = {"tag:yaml.org,2002:" + kind for kind in ("str", "map", "seq")}
+_LOADER: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": {}})
+
+
+@dataclass
+class Document:
+    """`file` is the name used in messages, `folder` what relative paths in it start from."""
+
+    file: str
+    folder: Path
+    data: dict[str, Raw] = field(default_factory=dict)
+    keys: dict[KeyPath, Place] = field(default_factory=dict)
+    values: dict[KeyPath, Place] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def place(self, path: KeyPath, of_key: bool = False) -> Place:
+        """Of the value (or the key) at `path`, else of the nearest thing that holds it."""
+        if of_key and path in self.keys:
+            return self.keys[path]
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path, Place(self.file, 1, 1))
+
+    def blame(self, path: KeyPath, what: str, of_key: bool = False) -> None:
+        self.faults.append(Fault(self.place(path, of_key), dotted(path), what))
+
+
+def read(path: Path) -> Document:
+    """The file's content; what is wrong with it is in `faults`. Raises OSError."""
+    document = Document(str(path), path.absolute().parent)
+    try:
+        node = yaml.compose(path.read_bytes().decode("utf-8-sig"), Loader=_LOADER)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        document.faults.append(Fault(Place(document.file, line, 1), "", "not UTF-8 text"))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(document.file, mark.line + 1, mark.column + 1) if mark else document.place(())
+        what = ": ".join(part for part in (error.context, error.problem) if part)
+        document.faults.append(Fault(place, "", f"not YAML: {what}"))
+    except yaml.YAMLError as error:
+        document.faults.append(Fault(document.place(()), "", f"not YAML: {' '.join(str(error).split())}"))
+    else:
+        if node is not None:
+            data = _Walk(document).value(node, (), ())
+            if isinstance(data, dict):
+                document.data = data
+            elif data is not None:
+                document.blame((), "must be a mapping (key: value)")
+    return document
+
+
+class _Walk:
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.count = 0
+
+    def value(self, node: Any, path: KeyPath, above: tuple[int, ...]) -> Raw:
+        self.document.values[path] = self._place(node)
+        self.count += 1
+        if self.count == MAX_VALUES:
+            self.document.blame(path, f"more than {MAX_VALUES} values: too many aliases?")
+        if self.count >= MAX_VALUES:
+            return None
+        if id(node) in above:
+            self.document.blame(path, "an alias inside of what it stands for")
+            return None
+        if node.tag not in _TAGS:
+            self.document.blame(
+                path, f"a tag ({node.tag.replace('tag:yaml.org,2002:', '!!')}) has no use here: remove it"
+            )
+        if isinstance(node, yaml.ScalarNode):
+            return None if node.style is None and node.value in _NULLS else str(node.value)
+        above = (*above, id(node))
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*path, index), above) for index, item in enumerate(node.value)]
+        return self._mapping(node, path, above)
+
+    def _mapping(self, node: Any, path: KeyPath, above: tuple[int, ...]) -> dict[str, Raw]:
+        data: dict[str, Raw] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self.document.faults.append(Fault(self._place(key), dotted(path), "a key must be a single word"))
+                continue
+            name = str(key.value)
+            here = (*path, name)
+            if name in data:
+                first = self.document.keys[here].line
+                self.document.faults.append(
+                    Fault(self._place(key), dotted(here), f"given twice, first in line {first}")
+                )
+                continue
+            self.document.keys[here] = self._place(key)
+            data[name] = self.value(value, here, above)
+        return data
+
+    def _place(self, node: Any) -> Place:
+        return Place(self.document.file, node.start_mark.line + 1, node.start_mark.column + 1)

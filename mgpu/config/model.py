@@ -1,0 +1,81 @@
+"""What a configuration says once it is read: frozen, complete (defaults filled in), without a trace of YAML.
+
+Units: durations are seconds, memory MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from mgpu.core.model import ExternalPolicy, NodeFacts, NodeName, PartitionFacts
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class SshSettings:
+    """What the inventory says; None = the user's ssh_config decides.
+
+    `host` is where to connect to, `name` what ssh_config is asked for ("" = `host`): they differ where a node has both
+    `hostname` and `ip`.
+    """
+
+    host: str
+    port: int | None = None
+    user: str | None = None
+    identity_file: Path | None = None
+    known_hosts: Path | None = None
+    proxy_jump: str | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """One node of the inventory. Paths are those of the node, "" = not said; `run_dir` "" = `~/.mgpu`."""
+
+    name: NodeName
+    connection: Literal["ssh", "local"]
+    ssh: SshSettings
+    facts: NodeFacts
+    external: ExternalPolicy = field(default_factory=ExternalPolicy)
+    network_address: str = ""
+    network_interface: str = ""
+    nvidia_smi: str = ""
+    workdir: str = ""
+    setup: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    run_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionConfig(PartitionFacts):
+    """`planning_time_s`: how long a job without a time limit is assumed to run when starts are planned ahead."""
+
+    planning_time_s: int = DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`path` None = no file: this machine is the only node. `idle_exit_s` infinite = a master never exits by itself."""
+
+    path: Path | None
+    nodes: tuple[NodeConfig, ...]
+    cluster_name: str = "mgpu"
+    state_dir: Path | None = None
+    idle_exit_s: float = 600.0
+    partitions: Mapping[str, PartitionConfig] = field(default_factory=dict)
+    heartbeat_interval_s: float = 30.0
+    timeout_s: float = 60.0
+    login_timeout_s: float = 30.0
+    probe_timeout_s: float = 45.0
+    default_policy: str = "fill_first"
+    backfill: str = "easy"
+    retries_max: int = 5
+    backoff_s: float = 10.0
+    backoff_max_s: float = 600.0
+    unhealthy_after: int = 3
+    external: ExternalPolicy = field(default_factory=ExternalPolicy)
+    warnings: tuple[str, ...] = ()

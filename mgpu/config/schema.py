@@ -1,0 +1,252 @@
+"""The keys of cluster_config.yaml and of inventory files: their types, limits and defaults (docs/configuration.md).
+
+Values come as text (see document.py) and each type here reads its own. A key without a value counts as left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+
+from mgpu.config import times
+from mgpu.config.model import DAY_S
+from mgpu.config.sshconfig import parse_jump
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_POLICY = re.compile(r"fill_first|spread|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_the_empty(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return {} if data is None else data
+        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
+
+
+def _reading(read: Callable[[str], Any]) -> BeforeValidator:
+    """Reads a scalar's text. A list or mapping goes on as it is, for pydantic to refuse in its own words."""
+    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", text):
+        zeros = ", without leading zeros" if re.fullmatch(r"-?0[0-9]+", text) else ""
+        raise ValueError(f"must be a whole number{zeros}, not {text!r}")
+    return int(text)
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError(f"{text!r} is no name: letters, digits and . _ - only, at most 63, a letter or digit first")
+    return text
+
+
+def _login(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]*", text):
+        raise ValueError(f"{text!r} is no login name")
+    return text
+
+
+def _policy(text: str) -> str:
+    if text == "custom":
+        raise ValueError("'custom' is no policy by itself: name your function as package.module:function")
+    if not _POLICY.fullmatch(text):
+        raise ValueError(f"must be fill_first, spread or package.module:function, not {text!r}")
+    return text
+
+
+def _jump(text: str) -> str:
+    parse_jump(text)
+    return text
+
+
+def _remote_path(text: str) -> str:
+    if not (text.startswith(("/", "~/")) or text == "~") or "\n" in text:
+        raise ValueError(f"must be a path on the node that starts with / or ~/, not {text!r}")
+    return text
+
+
+def _program(text: str) -> str:
+    if not text.startswith("/") or "\n" in text:
+        raise ValueError(f"must be the full path of a program on the node, not {text!r}")
+    return text
+
+
+def _mode(text: str) -> str:
+    if text == "shared":
+        raise ValueError("'shared' is not available yet: leave mode out, or write personal")
+    return text
+
+
+def _limit(text: str) -> int | None:
+    limit = times.limit_s(text)
+    if limit == 0:
+        raise ValueError(f"must be more than 0, not {text!r}; 'none' means no limit")
+    return limit
+
+
+def _planning(text: str) -> int:
+    limit = _limit(text)
+    if limit is None:
+        raise ValueError("must be a time: jobs without a limit are planned with it")
+    return limit
+
+
+def _local_path(value: Any, info: ValidationInfo) -> Any:
+    """A path in a file is relative to that file."""
+    if value == "":
+        raise ValueError("must be a path")
+    return (info.context or {})["folder"] / Path(value).expanduser() if isinstance(value, str) else value
+
+
+def _names(value: Any) -> Any:
+    """One name, names with commas between them, or a list."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def _environment(value: Any) -> Any:
+    for name, text in value.items() if isinstance(value, dict) else ():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(f"{name!r} is no name of an environment variable")
+        if text is None:
+            raise ValueError(f'{name} has no value: write "" for an empty one')
+    return value
+
+
+Whole = Annotated[int, _reading(_whole)]
+Count = Annotated[Whole, Field(ge=0)]
+Port = Annotated[Whole, Field(ge=1, le=65535)]
+Name = Annotated[str, _reading(_name)]
+Login = Annotated[str, _reading(_login)]
+Policy = Annotated[str, _reading(_policy)]
+Jump = Annotated[str, _reading(_jump)]
+RemotePath = Annotated[str, _reading(_remote_path)]
+Program = Annotated[str, _reading(_program)]
+LocalPath = Annotated[Path, BeforeValidator(_local_path)]
+Names = Annotated[list[Name], BeforeValidator(_names), Field(min_length=1)]
+Environment = Annotated[dict[str, str], BeforeValidator(_environment)]
+Seconds = Annotated[float, _reading(times.seconds), Field(gt=0)]
+SecondsOrNever = Annotated[float, _reading(times.seconds_or_never), Field(gt=0)]
+LimitS = Annotated[int | None, _reading(_limit)]
+PlanningS = Annotated[int, _reading(_planning)]
+
+
+class Ssh(Section):
+    port: Port | None = None
+    user: Login | None = None
+    identity_file: LocalPath | None = None
+    known_hosts: LocalPath | None = None
+    proxy_jump: Jump | None = None
+
+
+class Network(Section):
+    address: str = ""
+    interface: str = ""
+
+
+class External(Section):
+    policy: Literal["avoid", "ignore"] = "avoid"
+    ignore: list[str] = []
+    memory_threshold_mib: Count = 0
+
+
+class NodeDefaults(Section):
+    """What `defaults:` may hold: all of a node but its identity."""
+
+    connection: Literal["ssh", "local"] = "ssh"
+    ssh: Ssh = Ssh()
+    gpu_count: Count | None = None
+    devices: Annotated[list[Count], Field(min_length=1)] | None = None
+    gpu_type: str = ""
+    partition: Names = []
+    switch: str = ""
+    network: Network = Network()
+    external: External = External()
+    nvidia_smi: Program = ""
+    workdir: RemotePath = ""
+    run_dir: RemotePath = ""
+    setup: str = ""
+    env: Environment = {}
+
+
+class NodeEntry(NodeDefaults):
+    """node_id, hostname, ip and network.address may be hostlists that run in step."""
+
+    node_id: str
+    hostname: str = ""
+    ip: str = ""
+
+
+class Cluster(Section):
+    name: str = "mgpu"
+
+
+class Master(Section):
+    mode: Annotated[Literal["personal"], _reading(_mode)] = "personal"
+    state_dir: LocalPath | None = None
+    idle_exit: SecondsOrNever = 600.0
+
+
+class Partition(Section):
+    default_time: LimitS = None
+    max_time: LimitS = None
+    planning_time: PlanningS = DAY_S
+    priority: Whole = 0
+    allow_users: Annotated[list[Login], Field(min_length=1)] = []
+
+    @model_validator(mode="after")
+    def _default_within_limit(self) -> Partition:
+        if self.default_time is not None and self.max_time is not None and self.default_time > self.max_time:
+            raise ValueError("default_time is more than max_time")
+        return self
+
+
+class Networking(Section):
+    heartbeat_interval: Seconds = 30.0
+    timeout: Seconds = 60.0
+    login_timeout: Seconds = 30.0
+    probe_timeout: Seconds = 45.0
+
+
+class Scheduling(Section):
+    default_policy: Policy = "fill_first"
+    backfill: Literal["easy", "skip", "none"] = "easy"
+
+
+class Retries(Section):
+    max: Count = 5
+    backoff: Seconds = 10.0
+    backoff_max: Seconds = 600.0
+
+
+class Health(Section):
+    unhealthy_after: Annotated[Whole, Field(ge=1)] = 3
+
+
+class Settings(Section):
+    """All of cluster_config.yaml but `defaults` and `nodes`, which are read one by one."""
+
+    cluster: Cluster = Cluster()
+    master: Master = Master()
+    inventory: LocalPath | None = None
+    defaults: Any = None
+    nodes: Any = None
+    partitions: dict[Name, Partition] | None = None
+    networking: Networking = Networking()
+    scheduling: Scheduling = Scheduling()
+    retries: Retries = Retries()
+    health: Health = Health()
+    external: External = External()
+
+
+class InventoryFile(Section):
+    defaults: Any = None
+    nodes: Any = None
