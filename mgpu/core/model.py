@@ -87,6 +87,7 @@ class FailureClass(_Word):
     NODE = "node"  # the node could not start it; counts against the node
     DIRECTORY = "directory"  # the working directory is not there; that node is avoided for this job only
     NEWCOMER = "newcomer"  # a foreign process or another master holds the device; costs no retry
+    SUPERVISOR = "supervisor"  # somebody killed the shells that watch over the job; how it ended is not known
     NODE_LOST = "node_lost"  # the node rebooted, or was given up, while the command may have run
     STOPPED = "stopped"  # cancelled or timed out
     EXIT = "exit"  # the command's own non-zero exit

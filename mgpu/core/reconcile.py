@@ -1,0 +1,108 @@
+"""What a node's records about a part mean. Pure: records in, news out.
+
+The records are those at the head of remote/node.sh. An answer is a look at one instant; the same records always give
+the same news, so it may be read again at will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mgpu.core.lifecycle import News, PartEvent
+from mgpu.core.model import FailureClass, Part, PartKey
+
+
+@dataclass(frozen=True, slots=True)
+class PartAnswer:
+    """The records of one run directory. `alive`: its supervisor is still that process. `sizes`: stdout, stderr in bytes."""
+
+    records: Mapping[str, str] = field(default_factory=dict)
+    alive: bool = False
+    sizes: tuple[int, int] | None = None
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """A look at several run directories. `uptime_s` and `boot_id` are those of the node at that instant, `at` is ours."""
+
+    parts: Mapping[str, PartAnswer]
+    uptime_s: float
+    boot_id: str
+    at: float
+
+    def when(self, uptime: str) -> float:
+        """Our time of a moment that the node wrote down as its uptime: no clock of the node is believed."""
+        try:
+            return self.at - max(0.0, self.uptime_s - float(uptime))
+        except ValueError:
+            return self.at
+
+
+_FAILURES = {
+    "node": FailureClass.NODE,
+    "supervisor": FailureClass.SUPERVISOR,
+    "directory": FailureClass.DIRECTORY,
+    "newcomer": FailureClass.NEWCOMER,
+    "aborted": FailureClass.STOPPED,
+}
+
+
+def directory_name(key: PartKey) -> str:
+    """Of the run directory. The rank is not in it: an attempt has one part a node."""
+    return f"{key.job_id}.{key.attempt}"
+
+
+def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
+    """What this look tells about the part, oldest first; [] = nothing that we did not know."""
+    found = answer.parts.get(directory_name(part.key))
+    at = answer.at
+    if part.boot_id and part.boot_id != answer.boot_id:
+        # an exit that was recorded before the reboot still counts
+        if found is not None and "exit" in found.records:
+            return [_exit_news(part.key, found.records["exit"], answer)]
+        return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
+    if found is None or "pid" not in found.records:
+        return [News(part.key, PartEvent.FOUND_ABSENT, at)]
+    gate = found.records["pid"]
+    if gate == "fenced":
+        return [News(part.key, PartEvent.FENCED, at)]
+    pid, ticks, boot_id, owner = ([*gate.split(":"), "", "", ""])[:4]
+    if owner != token:
+        return [News(part.key, PartEvent.LAUNCH_FAILED, at, failure=FailureClass.NODE, reason=_FOREIGN_GATE)]
+    if boot_id != answer.boot_id and "exit" not in found.records:
+        return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
+    news = []
+    known = {"pid": _number(pid), "start_ticks": _number(ticks), "boot_id": boot_id}
+    if "started" in found.records:
+        _, when, notice = ([*found.records["started"].split(":"), "", ""])[:3]
+        news.append(News(part.key, PartEvent.STARTED, answer.when(when), notice=notice.strip("-"), **known))
+    elif "ready" in found.records:
+        news.append(News(part.key, PartEvent.READY, at, **known))
+    if "exit" in found.records and ("clean" in found.records or boot_id != answer.boot_id):
+        news.append(_exit_news(part.key, found.records["exit"], answer))
+    elif "stuck" in found.records:
+        news.append(News(part.key, PartEvent.STUCK, at, reason=f"processes cannot be killed: {found.records['stuck']}"))
+    elif not found.alive:
+        news.append(News(part.key, PartEvent.ORPHANED, at, reason="the supervising shell is gone"))
+    return news
+
+
+_FOREIGN_GATE = "the run directory belongs to another attempt of the same number"
+
+
+def _exit_news(key: PartKey, record: str, answer: NodeAnswer) -> News:
+    """`CODE:UPTIME`, or `fail:CLASS:TEXT:UPTIME`."""
+    head, _, uptime = record.rpartition(":")
+    at = answer.when(uptime)
+    if not head.startswith("fail:"):
+        return News(key, PartEvent.EXITED, at, exit_code=_number(head) or 0)
+    _, word, text = ([*head.split(":", 2), "", ""])[:3]
+    failure = _FAILURES.get(word, FailureClass.NODE)
+    event = PartEvent.EXITED if failure is FailureClass.SUPERVISOR else PartEvent.LAUNCH_FAILED
+    return News(key, event, at, failure=failure, reason=text, exit_code=None)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None

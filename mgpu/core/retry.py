@@ -1,0 +1,136 @@
+"""What an ended attempt means: the job's end, or another try. A decision, not an act: nothing here sleeps or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mgpu.core.model import FailureClass, Job, JobKind, JobState, NodeName, Part
+
+SIGNALS = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
+    10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU",
+}  # fmt: skip
+
+NEWCOMER_PAUSE_S = 5.0  # until the next look at a device that somebody else took
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`maximum` tries that node trouble may cost; the pause doubles from `backoff_s` up to `backoff_max_s`."""
+
+    maximum: int = 5
+    backoff_s: float = 10.0
+    backoff_max_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What the judge cannot see from the job: `elsewhere` = some node that has not failed it could take it;
+    `own_exits` = attempts that ended by the command's own non-zero exit, this one not counted; `jitter` in [0, 1)."""
+
+    elsewhere: bool = True
+    own_exits: int = 0
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    state: JobState
+    reason: str
+    detail: str
+    failure: FailureClass
+    exit_code: int | None = None
+    not_before: float = 0.0
+    failures: int = 0
+    avoid: tuple[NodeName, ...] = ()
+
+
+def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Outlook) -> Verdict:
+    """Ordered rules, first match wins."""
+    cause = decisive(parts)
+    code = cause.exit_code
+    if any(part.stop == "TIMEOUT" for part in parts):
+        return _end(job, JobState.TIMEOUT, "TimeLimit", "time limit reached", FailureClass.STOPPED, code)
+    if job.stop and any(part.stop for part in parts):
+        return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, code)
+    where = f"on {cause.node}: {cause.reason}"
+    if cause.failure is FailureClass.NEWCOMER:
+        return _again(job, "Newcomer", where, cause.failure, now + NEWCOMER_PAUSE_S * (1 + outlook.jitter))
+    if cause.failure in (FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED):
+        return _launch_failed(job, cause, where, now, rules, outlook)
+    if cause.failure is FailureClass.NODE_LOST:
+        if job.spec.kind is JobKind.BATCH and job.spec.requeue and job.failures < rules.maximum:
+            return _again(job, "Requeued", where, cause.failure, now, job.failures + 1, cause.node)
+        return _end(job, JobState.NODE_FAIL, "NodeFail", where, cause.failure, code)
+    if cause.failure is FailureClass.SUPERVISOR:
+        return _end(job, JobState.FAILED, "SupervisorKilled", where, cause.failure, code)
+    if cause.failure is FailureClass.EXIT:
+        if outlook.own_exits < job.spec.retries:
+            pause = _backoff(outlook.own_exits, rules, outlook)
+            return _again(job, "Retry", f"{where_exit(cause)}; tried again", cause.failure, now + pause)
+        return _end(job, JobState.FAILED, "NonZeroExitCode", where_exit(cause), cause.failure, code)
+    return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
+
+
+def decisive(parts: Sequence[Part]) -> Part:
+    """The part whose end is the job's: the first to go wrong by itself, else the first to go wrong, else rank 0."""
+    broken = [part for part in parts if part.failure is not FailureClass.NONE]
+    by_itself = [part for part in broken if not part.stop]
+    return min(by_itself or broken or parts, key=lambda part: (part.ended or 0.0, part.rank))
+
+
+def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, outlook: Outlook) -> Verdict:
+    """The command never ran, so it may be tried on another node; the one that failed is avoided."""
+    failures = job.failures + 1
+    hopeless = cause.failure is FailureClass.DIRECTORY and not outlook.elsewhere
+    if failures > rules.maximum or hopeless:
+        return _end(job, JobState.FAILED, "LaunchFailed", where, cause.failure, None, failures)
+    pause = _backoff(job.failures, rules, outlook) if not outlook.elsewhere or job.failures else 0.0
+    return _again(job, "LaunchFailed", where, cause.failure, now + pause, failures, cause.node)
+
+
+def _backoff(earlier: int, rules: Rules, outlook: Outlook) -> float:
+    pause = min(rules.backoff_max_s, rules.backoff_s * 2.0 ** min(earlier, 30))
+    return pause * (0.75 + 0.5 * outlook.jitter)
+
+
+def _end(
+    job: Job,
+    state: JobState,
+    reason: str,
+    detail: str,
+    failure: FailureClass,
+    code: int | None,
+    failures: int | None = None,
+) -> Verdict:
+    count = job.failures if failures is None else failures
+    return Verdict(state, reason, detail, failure, code, 0.0, count, job.avoid)
+
+
+def _again(
+    job: Job,
+    reason: str,
+    detail: str,
+    failure: FailureClass,
+    not_before: float,
+    failures: int | None = None,
+    avoid: NodeName | None = None,
+) -> Verdict:
+    nodes = job.avoid if avoid is None or avoid in job.avoid else (*job.avoid, avoid)
+    count = job.failures if failures is None else failures
+    return Verdict(JobState.PENDING, reason, detail, failure, None, not_before, count, nodes)
+
+
+def _cancelled(job: Job) -> str:
+    _, _, by = job.stop.partition(" by ")
+    return f"cancelled by {by}" if by else "cancelled"
+
+
+def where_exit(part: Part) -> str:
+    """How the command ended, in words; the guess about memory is worded as one."""
+    code = part.exit_code or 0
+    if code <= 128 or code - 128 not in SIGNALS:
+        return f"exit code {code} on {part.node}"
+    guess = ", possibly out of memory" if code == 137 else ""
+    return f"killed by signal {code - 128} ({SIGNALS[code - 128]}{guess}) on {part.node}"

@@ -1,0 +1,163 @@
+"""A command on a node with its three streams: through an SSH channel, or as a local process. Nothing above this file
+knows which."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+from typing import IO, Protocol
+
+import paramiko
+
+from mgpu.remote.errors import RemoteError, Trouble
+
+CHUNK = 256 * 1024  # read much at a time: recv(4096) costs 5 times the CPU
+OPEN_TIMEOUT_S = 20.0
+
+
+class Channel(Protocol):
+    """Reads return b"" at the end of the stream (which never means that a job ended) and raise TimeoutError."""
+
+    def send(self, data: bytes, timeout_s: float) -> None: ...
+    def receive(self, timeout_s: float | None) -> bytes: ...
+    def receive_error(self, timeout_s: float | None) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class Connection(Protocol):
+    """Something that channels are opened on. Raises RemoteError; trouble REFUSED = no session left here."""
+
+    address: str
+
+    def open_channel(self, command: str) -> Channel: ...
+    @property
+    def alive(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class SshChannel:
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        self._channel.settimeout(timeout_s)
+        try:
+            self._channel.sendall(data)
+        except (OSError, EOFError) as error:
+            raise RemoteError(f"connection lost while sending: {error or 'closed'}") from error
+
+    def receive(self, timeout_s: float | None) -> bytes:
+        self._channel.settimeout(timeout_s)
+        return self._channel.recv(CHUNK)
+
+    def receive_error(self, timeout_s: float | None) -> bytes:
+        self._channel.settimeout(timeout_s)
+        return self._channel.recv_stderr(CHUNK)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()
+
+
+class SshConnection:
+    """A paramiko transport that is logged in. `address` is the peer's numeric address, or the name if unknown."""
+
+    def __init__(self, transport: paramiko.Transport, address: str, sock: socket.socket | None) -> None:
+        self._transport = transport
+        self._sock = sock
+        self.address = address
+
+    @property
+    def alive(self) -> bool:
+        return self._transport.is_active()
+
+    def open_channel(self, command: str) -> Channel:
+        try:
+            channel = self._transport.open_session(timeout=OPEN_TIMEOUT_S)
+            channel.settimeout(OPEN_TIMEOUT_S)
+            channel.exec_command(command)
+        except paramiko.ChannelException as error:
+            raise RemoteError(f"the node refuses another session: {error.text}", Trouble.REFUSED) from error
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise RemoteError(f"no session on the connection: {error or 'closed'}") from error
+        return SshChannel(channel)
+
+    def close(self) -> None:
+        """Drop it hard, so that requests still on their way are thrown away rather than delivered later."""
+        if self._sock is not None:
+            with contextlib.suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._transport.close()
+
+
+class LocalChannel:
+    def __init__(self, command: str) -> None:
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+            cwd="/",
+        )
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        stream = self._stream(self._process.stdin)
+        try:
+            while data:
+                if not select.select([], [stream], [], timeout_s)[1]:
+                    raise TimeoutError
+                data = data[os.write(stream.fileno(), data[:4096]) :]
+        except (OSError, ValueError) as error:
+            raise RemoteError(f"the local shell is gone: {error}") from error
+
+    def receive(self, timeout_s: float | None) -> bytes:
+        return self._read(self._stream(self._process.stdout), timeout_s)
+
+    def receive_error(self, timeout_s: float | None) -> bytes:
+        return self._read(self._stream(self._process.stderr), timeout_s)
+
+    @staticmethod
+    def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+        assert stream is not None  # all three were asked for
+        return stream
+
+    @staticmethod
+    def _read(stream: IO[bytes], timeout_s: float | None) -> bytes:
+        try:
+            if not select.select([stream], [], [], timeout_s)[0]:
+                raise TimeoutError
+            return os.read(stream.fileno(), CHUNK)
+        except ValueError:  # closed by another thread
+            return b""
+
+    def close(self) -> None:
+        """End of stdin ends the shell; it is reaped, its streams are closed."""
+        stdin = self._stream(self._process.stdin)
+        with contextlib.suppress(OSError):
+            stdin.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr):
+            self._stream(stream).close()
+
+
+class LocalConnection:
+    """This machine itself: the same program, without SSH."""
+
+    address = "127.0.0.1"
+    alive = True
+
+    def open_channel(self, command: str) -> Channel:
+        return LocalChannel(command)
+
+    def close(self) -> None:
+        """Nothing to close: each channel is a process of its own."""

@@ -1,0 +1,101 @@
+"""Host keys, strictly. A known_hosts file is read line by line, so that one line which paramiko cannot read (markers,
+odd keys) does not make the whole file unreadable; a key that a `@revoked` line names is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
+
+from mgpu.remote.errors import RemoteError, Trouble
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"SHA256:{digest}"
+
+
+def lookup_name(host: str, port: int) -> str:
+    """How known_hosts writes it: a port other than 22 in brackets, and a bare name does not serve for that."""
+    return host if port == 22 else f"[{host}]:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKeys:
+    """What the files say about one name."""
+
+    keys: tuple[paramiko.PKey, ...] = ()
+    revoked: tuple[paramiko.PKey, ...] = ()
+
+    def types(self) -> list[str]:
+        return [key.get_name() for key in self.keys]
+
+
+def load(paths: Iterable[Path], name: str) -> KnownKeys:
+    """All keys on file for `name` (hashed and pattern entries too)."""
+    found: list[paramiko.PKey] = []
+    revoked: list[paramiko.PKey] = []
+    for path in paths:
+        try:
+            lines = path.read_text("utf-8", "replace").splitlines()
+        except OSError:
+            continue  # OpenSSH passes over a file that is not there, too
+        for line in lines:
+            marker, entry = _entry(line)
+            if entry is None or entry.key is None or not _matches(entry, name):
+                continue
+            if marker == "@revoked":
+                revoked.append(entry.key)
+            elif not marker:
+                found.append(entry.key)
+    return KnownKeys(tuple(found), tuple(revoked))
+
+
+def _entry(line: str) -> tuple[str, HostKeyEntry | None]:
+    line = line.strip()
+    if not line or line.startswith("#"):
+        return "", None
+    marker = ""
+    if line.startswith("@"):
+        marker, _, line = line.partition(" ")
+    try:
+        return marker, HostKeyEntry.from_line(line.strip())
+    except (InvalidHostKey, paramiko.SSHException, ValueError):
+        return marker, None
+
+
+def _matches(entry: HostKeyEntry, name: str) -> bool:
+    for pattern in entry.hostnames:
+        if pattern == name:
+            return True
+        if pattern.startswith("|1|") and paramiko.HostKeys.hash_host(name, pattern) == pattern:
+            return True
+        if "*" in pattern or "?" in pattern:
+            literal = pattern.replace("[", "[[]")
+            if Path(name).match(literal) and "/" not in name:
+                return True
+    return False
+
+
+def check(known: KnownKeys, key: paramiko.PKey, name: str, node: str) -> None:
+    """Raises RemoteError unless the key is on file."""
+    if any(key == other for other in known.revoked):
+        raise RemoteError(f"host key of {name} is revoked ({fingerprint(key)})", Trouble.HOST_KEY_CHANGED)
+    if any(key == other for other in known.keys):
+        return
+    if known.keys:
+        old = ", ".join(fingerprint(other) for other in known.keys)
+        raise RemoteError(
+            f"host key changed: {name} shows {key.get_name()} {fingerprint(key)}, on file is {old}; "
+            f"if that is right, remove the old line and run: mgpu node trust {node}",
+            Trouble.HOST_KEY_CHANGED,
+        )
+    raise RemoteError(
+        f"host key unknown: {name} shows {key.get_name()} {fingerprint(key)}; run: mgpu node trust {node}",
+        Trouble.HOST_KEY_UNKNOWN,
+    )

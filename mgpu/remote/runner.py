@@ -1,0 +1,201 @@
+"""What the master can ask of a node: the few methods that everything else stands on (a simulator has the same).
+
+Each takes and gives values; each may raise RemoteError, and then whether it was carried out is not known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mgpu import clock
+from mgpu.core.launch import Launch
+from mgpu.core.model import DeviceUuid, RawProbe
+from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
+from mgpu.core.reconcile import NodeAnswer, PartAnswer
+from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.session import NodeSession
+from mgpu.remote.shell import Follow, NodeShell, Reply
+from mgpu.remote.wire import encode
+
+READ_LIMIT = 4 * 1024 * 1024
+KILL_GRACE_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The node answered that it cannot start the part; nothing of it runs. `text` is the node's reason."""
+
+    text: str
+
+
+class Runner(Protocol):
+    """One node under one account."""
+
+    @property
+    def address(self) -> str: ...
+    def start(self, key: str, token: str, uuids: Sequence[DeviceUuid], launch: Launch) -> Refusal | None: ...
+    def look(self, keys: Sequence[str]) -> NodeAnswer: ...
+    def stop(self, key: str, token: str, reason: str) -> str: ...
+    def go(self, key: str, word: str) -> str: ...
+    def clean(self, keys: Sequence[str]) -> None: ...
+    def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]: ...
+    def following(
+        self, key: str, offsets: tuple[int, int], sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
+    ) -> contextlib.AbstractContextManager[Follow]: ...
+    def events(self) -> Iterator[str]: ...
+    def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe: ...
+    def reset(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class ShellRunner:
+    """The runner over node.sh."""
+
+    def __init__(self, session: NodeSession) -> None:
+        self._session = session
+        self._events: NodeShell | None = None
+
+    @property
+    def address(self) -> str:
+        return self._session.address
+
+    def start(self, key: str, token: str, uuids: Sequence[DeviceUuid], launch: Launch) -> Refusal | None:
+        """None = it will start, or has started already; by this token once only. Returns before the command runs."""
+        reply = self._session.control(
+            "start",
+            key,
+            token,
+            ",".join(sorted(uuid.replace("/", "_") for uuid in uuids)) or "-",
+            "1" if launch.gang else "0",
+            launch.shell,
+            "must" if launch.directory_must_exist else "try",
+            encode(launch.directory),
+            encode(launch.output),
+            encode(launch.error),
+            "-" if launch.time_limit_s is None else str(launch.time_limit_s),
+            encode(launch.script),
+            encode(launch.job_file),
+        )
+        if reply.status == "failed":
+            return Refusal(_words(reply, 1))
+        return None
+
+    def look(self, keys: Sequence[str]) -> NodeAnswer:
+        reply = self._session.control("state", *keys)
+        if reply.status != "ok":
+            raise RemoteError(f"the node does not tell the state of its jobs: {_words(reply)}")
+        return NodeAnswer(_parse_state(reply.text), float(reply.words[0]), reply.words[1], clock.now())
+
+    def stop(self, key: str, token: str, reason: str) -> str:
+        """ "fenced" (it never ran and never will) or "stopping" (the end shows in the records)."""
+        reply = self._session.control("stop", key, token, reason, str(KILL_GRACE_S))
+        if reply.status != "ok":
+            raise RemoteError(f"the node cannot stop {key}: {_words(reply, 1)}")
+        return reply.words[0]
+
+    def go(self, key: str, word: str) -> str:
+        """What was decided: `word`, or what somebody decided before."""
+        return self._session.control("go", key, word).words[0]
+
+    def clean(self, keys: Sequence[str]) -> None:
+        self._session.control("clean", *keys)
+
+    def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]:
+        """Bytes from `offset` on (at most READ_LIMIT) and the size of the file."""
+        with self._session.shell() as shell:
+            reply = shell.request("read", key, stream, str(offset), str(READ_LIMIT), timeout_s=60.0)
+        if reply.status != "ok":
+            raise RemoteError(f"the output file is gone from the node: {_words(reply, 1)}", Trouble.REFUSED)
+        return reply.body, int(reply.words[0])
+
+    @contextlib.contextmanager
+    def following(
+        self, key: str, offsets: tuple[int, int], sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
+    ) -> Iterator[Follow]:
+        with self._session.shell() as shell:
+            follow = shell.follow(key, offsets, sinks)
+            try:
+                yield follow
+            finally:
+                follow.stop()
+
+    def events(self) -> Iterator[str]:
+        """First "" when nothing is missed any more, then a line per event. Endless but for RemoteError."""
+        with self._session.shell() as shell:
+            self._events = shell
+            yield from shell.events()
+
+    def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe:
+        with self._session.shell() as shell:
+            reply = shell.request(
+                "probe",
+                encode(nvidia_smi),
+                str(int(timeout_s)),
+                GPU_FIELDS,
+                APP_FIELDS,
+                timeout_s=2 * timeout_s + 10,
+            )
+            return _parse_probe(shell.sections(reply), reply)
+
+    def reset(self) -> None:
+        self._session.reset()
+
+    def close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+        self._session.close()
+
+
+def _words(reply: Reply, skip: int = 0) -> str:
+    return " ".join(reply.words[skip:]).strip() or reply.status
+
+
+def _parse_state(text: str) -> dict[str, PartAnswer]:
+    records: dict[str, dict[str, str]] = {}
+    alive: set[str] = set()
+    sizes: dict[str, tuple[int, int]] = {}
+    steps: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, rest = line.partition(" ")
+        name, _, value = rest.partition(" ")
+        if not name:
+            continue
+        found = records.setdefault(key, {})
+        if name == "alive":
+            alive.add(key)
+        elif name == "size":
+            numbers = [int(word) for word in value.split() if word.isdigit()]
+            if len(numbers) == 2:
+                sizes[key] = (numbers[0], numbers[1])
+        elif name == "step":
+            steps[key] = value
+        else:
+            found[name] = value
+    return {key: PartAnswer(found, key in alive, sizes.get(key), steps.get(key, "")) for key, found in records.items()}
+
+
+def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe:
+    """`sections`: name -> (the words after the name, the text below)."""
+
+    def word(name: str) -> str:
+        return sections.get(name, ("", ""))[0]
+
+    def text(name: str) -> str:
+        return sections.get(name, ("", ""))[1]
+
+    gpu_status, apps_status = (int(value) for value in reply.words[:2])
+    return RawProbe(
+        boot_id=word("boot"),
+        hostname=word("hostname"),
+        epoch_s=float(word("epoch") or 0),
+        gpu_status=gpu_status,
+        gpu_text=text("gpus"),
+        apps_status=apps_status,
+        apps_text=text("apps"),
+        process_text=text("processes"),
+        smi_path=word("smi"),
+        searched=word("searched"),
+    )

@@ -1,0 +1,242 @@
+"""A serve loop of node.sh at the other end of a channel: one request, one answer, a timeout on everything.
+
+After a timeout or a lost link nobody knows where the stream stands, so the shell is broken for good: `RemoteError`, and
+the caller takes another one. A request whose answer is missing may still be carried out; node.sh is made for that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mgpu import clock
+from mgpu.remote import wire
+from mgpu.remote.channel import Channel, Connection
+from mgpu.remote.errors import RemoteError, Trouble
+
+REQUEST_TIMEOUT_S = 20.0
+_MAX_REPLY = 64 * 1024 * 1024  # a node that answers without end is cut off
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`status` "ok", "failed", ...; `words` what followed it; `body` the raw bytes before."""
+
+    status: str
+    words: tuple[str, ...]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+class NodeShell:
+    def __init__(self, connection: Connection, login_timeout_s: float) -> None:
+        self.connection = connection
+        self.broken = False
+        self._mark = secrets.token_hex(16)
+        self._ids = itertools.count(1)
+        self._buffer = bytearray()
+        self._channel: Channel = connection.open_channel(wire.login_command(self._mark))
+        try:
+            self._channel.send(wire.program(), login_timeout_s)
+            hello = self._answer("hello", login_timeout_s)
+        except RemoteError:
+            self.close()
+            raise
+        self.boot_id, self.hostname = hello.words[0], hello.words[1]
+        self.missing = hello.words[2] if len(hello.words) > 2 else ""
+
+    def request(self, operation: str, *words: str, timeout_s: float = REQUEST_TIMEOUT_S) -> Reply:
+        """Words must be encoded already. Raises RemoteError."""
+        request_id = str(next(self._ids))
+        self._send(f"{request_id} {operation} {' '.join(words)}\n", timeout_s)
+        return self._answer(request_id, timeout_s)
+
+    def _send(self, line: str, timeout_s: float) -> None:
+        try:
+            self._channel.send(line.encode("ascii"), timeout_s)
+        except (TimeoutError, RemoteError) as error:
+            raise self._break(f"the node does not take requests: {error or 'timed out'}") from error
+
+    def _answer(self, request_id: str, timeout_s: float) -> Reply:
+        """Everything up to `MARK ID end STATUS WORD...`."""
+        needle = f"\n{self._mark} {request_id} end ".encode()
+        deadline = clock.monotonic() + timeout_s
+        searched = 0
+        while True:
+            at = self._buffer.find(needle, max(0, searched - len(needle)))
+            stop = self._buffer.find(b"\n", at + len(needle)) if at >= 0 else -1
+            if stop >= 0:
+                status, *words = self._buffer[at + len(needle) : stop].decode("utf-8", "replace").split(" ")
+                body = bytes(self._buffer[:at])
+                del self._buffer[: stop + 1]
+                return Reply(status, tuple(words), body)
+            searched = len(self._buffer) if at < 0 else at
+            self._fill(deadline, request_id)
+
+    def _fill(self, deadline: float, request_id: str) -> None:
+        try:
+            data = self._channel.receive(max(0.0, deadline - clock.monotonic()))
+        except TimeoutError as error:
+            raise self._break("the node did not answer in time") from error
+        except (OSError, EOFError) as error:
+            raise self._break(f"connection lost: {error}") from error
+        if not data:
+            raise self._ended(request_id)
+        self._buffer += data
+        if len(self._buffer) > _MAX_REPLY:
+            raise self._break("the node's answer has no end")
+
+    def _ended(self, request_id: str) -> RemoteError:
+        if request_id != "hello":
+            return self._break("connection lost")
+        said = self._buffer.decode("utf-8", "replace").strip() or self._first_error()
+        line = said.splitlines()[0][:200] if said else ""
+        self.broken = True
+        if not self.connection.alive:
+            return RemoteError("connection lost while logging in")
+        return RemoteError(f"account cannot run commands; it said: {line or '(nothing)'}", Trouble.NO_COMMANDS)
+
+    def _first_error(self) -> str:
+        with contextlib.suppress(OSError, EOFError):
+            return self._channel.receive_error(1.0).decode("utf-8", "replace").strip()
+        return ""
+
+    def _break(self, why: str) -> RemoteError:
+        self.broken = True
+        return RemoteError(why)
+
+    def close(self) -> None:
+        self.broken = True
+        self._channel.close()
+
+    def sections(self, reply: Reply) -> dict[str, tuple[str, str]]:
+        """A body cut at its `MARK ID section NAME WORD...` lines: name -> (words, the text below)."""
+        found: dict[str, tuple[str, str]] = {}
+        for chunk in reply.text.split(f"\n{self._mark} ")[1:]:
+            head, _, text = chunk.partition("\n")
+            _, _, title = head.partition(" section ")
+            name, _, words = title.partition(" ")
+            found[name] = (words, text)
+        return found
+
+    # --- streams --------------------------------------------------------------------------------------------------
+
+    def events(self) -> Iterator[str]:
+        """Lines of the events file as they come; ends (RemoteError) only with the link, or by `close`."""
+        request_id = str(next(self._ids))
+        self._send(f"{request_id} events\n", REQUEST_TIMEOUT_S)
+        begin = f"{self._mark} {request_id} begin"
+        seen = False
+        while True:
+            while (at := self._buffer.find(b"\n")) >= 0:
+                line = self._buffer[:at].decode("utf-8", "replace")
+                del self._buffer[: at + 1]
+                if seen:
+                    yield line
+                elif line == begin:
+                    seen = True
+                    yield ""  # from here on nothing is missed
+            try:
+                data = self._channel.receive(None if seen else REQUEST_TIMEOUT_S)
+            except (OSError, EOFError) as error:
+                raise self._break(f"connection lost: {error}") from error
+            if not data:
+                raise self._break("connection lost")
+            self._buffer += data
+
+    def follow(
+        self, key: str, offsets: tuple[int, int], sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
+    ) -> Follow:
+        """Both output files of `KEY` live, from byte offsets (stdout, stderr); each sink is called from a thread."""
+        request_id = str(next(self._ids))
+        self._send(f"{request_id} follow {key} {offsets[0]} {offsets[1]}\n", REQUEST_TIMEOUT_S)
+        first = bytes(self._buffer)
+        self._buffer.clear()
+        return Follow(self, self._channel, f"{self._mark} {request_id}", first, sinks)
+
+
+class Follow:
+    """Two reader threads; `stop` ends the tails and gives the shell back for further requests."""
+
+    def __init__(
+        self,
+        shell: NodeShell,
+        channel: Channel,
+        tag: str,
+        first: bytes,
+        sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]],
+    ) -> None:
+        self._shell = shell
+        self._channel = channel
+        self._end = f"\n{tag} end ok\n".encode()
+        self._begin = f"\n{tag} begin\n".encode()
+        self._threads = [
+            threading.Thread(target=self._pump, args=(channel.receive, sinks[0], first, None), daemon=True),
+            threading.Thread(target=self._pump, args=(channel.receive_error, sinks[1], b"", self._begin), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _pump(
+        self,
+        receive: Callable[[float | None], bytes],
+        sink: Callable[[bytes], None],
+        held: bytes,
+        begin: bytes | None,
+    ) -> None:
+        """Pass bytes on, but for a tail that could be the start of the end mark."""
+        while True:
+            try:
+                data = receive(None)
+            except (OSError, EOFError):
+                data = b""
+            if not data:
+                self._shell.broken = True
+                return
+            held += data
+            if begin is not None:
+                at = held.find(begin)
+                if at < 0:
+                    held = held[-len(begin) :]
+                    continue
+                held, begin = held[at + len(begin) :], None
+            at = held.find(self._end)
+            if at >= 0:
+                if at:
+                    sink(held[:at])
+                return
+            keep = _overlap(held, self._end)
+            if len(held) > keep:
+                sink(held[: len(held) - keep])
+                held = held[len(held) - keep :]
+
+    @property
+    def ended(self) -> bool:
+        return not all(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        """Raises nothing: a shell that does not come back is marked broken."""
+        try:
+            self._channel.send(b"stop\n", REQUEST_TIMEOUT_S)
+        except (TimeoutError, RemoteError):
+            self._shell.broken = True
+        for thread in self._threads:
+            thread.join(REQUEST_TIMEOUT_S if not self._shell.broken else 0.1)
+        if any(thread.is_alive() for thread in self._threads):
+            self._shell.broken = True
+
+
+def _overlap(data: bytes, mark: bytes) -> int:
+    """Length of the longest end of `data` that is a beginning of `mark`."""
+    longest = min(len(data), len(mark) - 1)
+    for size in range(longest, 0, -1):
+        if data[-size:] == mark[:size]:
+            return size
+    return 0
