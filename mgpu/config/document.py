@@ -92,7 +92,7 @@ class _Walk:
                 path, f"a tag ({node.tag.replace('tag:yaml.org,2002:', '!!')}) has no use here: remove it"
             )
         if isinstance(node, yaml.ScalarNode):
-            return None if node.style is None and node.value in _NULLS else str(node.value)
+            return None if not node.style and node.value in _NULLS else str(node.value)
         above = (*above, id(node))
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, index), above) for index, item in enumerate(node.value)]

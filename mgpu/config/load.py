@@ -24,7 +24,7 @@ def load(path: Path | None) -> Config:
     """
     if path is None:
         return Config(path=None, nodes=(this_machine(),))
-    refusal = _refusal(path)
+    refusal = _refusal(path) or (f"{path}: is a folder, not a file" if path.is_dir() else "")
     if refusal:
         raise ConfigError([refusal])
     main = read(path)
@@ -74,17 +74,16 @@ def _inventory(main: Document) -> list[Document]:
         return []
     if not root.is_dir():
         return [read(root)]
+    files = [file for file in sorted(root.iterdir()) if file.suffix in (".yaml", ".yml") and file.name[0] != "."]
+    if not files:
+        main.blame(("inventory",), f"{root} holds no .yaml file")
     documents = []
-    for file in sorted(root.iterdir()):
-        if file.suffix not in (".yaml", ".yml") or file.name.startswith("."):
-            continue
+    for file in files:
         refusal = _refusal(file)
         if refusal:
             main.blame(("inventory",), refusal)
         else:
             documents.append(read(file))
-    if not documents:
-        main.blame(("inventory",), f"{root} holds no .yaml file")
     return documents
 
 

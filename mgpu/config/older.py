@@ -31,10 +31,10 @@ def modernise(document: Document) -> list[str]:
     """Takes the old keys out of `document.data`, or renames them there. Returns the warnings, one per kind of key."""
     warnings = []
     for pattern, why in _IGNORED.items():
-        found = [(path, holder.pop(str(path[-1]))) for path, holder in _find(document, pattern)]
+        found = [(path, holder.pop(str(path[-1]))) for path, holder in list(_find(document, pattern))]
         if found:
-            shown = f" {found[0][1]}" if isinstance(found[0][1], str) else ""
-            warnings.append(f"{_where(document, [path for path, _ in found])}{shown} is ignored: {why}")
+            value = f" {found[0][1]}" if isinstance(found[0][1], str) else ""
+            warnings.append(f"{_where(document, [path for path, _ in found], value)} is ignored: {why}")
     for pattern, new in _RENAMED.items():
         paths = []
         for path, holder in list(_find(document, pattern)):
@@ -75,6 +75,6 @@ def _rename(document: Document, path: KeyPath, holder: dict[str, Raw], new: str)
         places[renamed] = places[path]
 
 
-def _where(document: Document, paths: list[KeyPath]) -> str:
+def _where(document: Document, paths: list[KeyPath], value: str = "") -> str:
     more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
-    return f"{document.place(paths[0], of_key=True)}: {dotted(paths[0])}{more}"
+    return f"{document.place(paths[0], of_key=True)}: {dotted(paths[0])}{value}{more}"

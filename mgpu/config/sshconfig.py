@@ -87,14 +87,19 @@ def _hops(chain: list[SshSettings], config_file: Path | None, above: tuple[SshSe
     """The last hop is reached through those before it; the first by its own ssh_config, which may name more."""
     if not chain:
         return ()
-    before = ",".join(_spelled(hop) for hop in chain[:-1]) or None
+    before = _chain(chain[:-1]) or None
     last = _resolve(replace(chain[-1], proxy_jump=before), config_file, above)
     return (*last.hops, replace(last, hops=()))
 
 
-def _spelled(hop: SshSettings) -> str:
-    host = f"[{hop.host}]" if ":" in hop.host else hop.host
-    return (f"{hop.user}@" if hop.user else "") + host + (f":{hop.port}" if hop.port else "")
+def _chain(hops: list[SshSettings]) -> str:
+    """parse_jump's way back."""
+    return ",".join(
+        (f"{hop.user}@" if hop.user else "")
+        + (f"[{hop.host}]" if ":" in hop.host else hop.host)
+        + (f":{hop.port}" if hop.port else "")
+        for hop in hops
+    )
 
 
 def _command(settings: SshSettings, name: str, config_file: Path | None) -> list[str]:
@@ -109,7 +114,8 @@ def _command(settings: SshSettings, name: str, config_file: Path | None) -> list
     if settings.host != name:
         command += ["-o", "HostName=" + settings.host.replace("%", "%%")]
     if settings.proxy_jump is not None:
-        command += ["-o", f"ProxyJump={settings.proxy_jump}", "-o", "ProxyCommand=none"]
+        chain = _chain(parse_jump(settings.proxy_jump)) or "none"
+        command += ["-o", f"ProxyJump={chain}", "-o", "ProxyCommand=none"]
     return [*command, "-T", "-G", "--", name]
 
 

@@ -63,12 +63,13 @@ def in_step(text: str, count: int) -> list[str]:
 def fold(names: Iterable[str]) -> str:
     """The names as one hostlist: neighbours that differ in their last number alone share a pair of brackets."""
     words: list[str] = []
-    for (prefix, suffix), group in groupby((_split(name) for name in names), key=lambda split: (split[0], split[2])):
+    splits = (_split(name) for name in names)
+    for (prefix, suffix, numbered), group in groupby(splits, key=lambda split: (split[0], split[2], split[1] != "")):
         numbers = [number for _, number, _ in group]
-        if len(numbers) == 1 or not numbers[0]:
-            words += [f"{prefix}{number}{suffix}" for number in numbers]
-        else:
+        if len(numbers) > 1 and numbered:
             words.append(f"{prefix}[{','.join(_runs(numbers))}]{suffix}")
+        else:
+            words += [f"{prefix}{number}{suffix}" for number in numbers]
     return ",".join(words)
 
 

@@ -77,6 +77,7 @@ def test_bad_hostlists_are_refused(text: str, why: str) -> None:
         (["n1", "n01"], "n[1,01]"),
         (["n2", "n1"], "n[2,1]"),
         (["a", "a"], "a,a"),
+        (["a", "a0", "a1"], "a,a[0-1]"),
         (["rack1n1", "rack1n2", "rack2n1"], "rack1n[1-2],rack2n1"),
     ],
 )

@@ -1,0 +1,211 @@
+"""Files that load, and what they come to."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from mgpu.config import Config, PartitionConfig, SshSettings, load
+from mgpu.core.model import ExternalPolicy
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o644)
+    return path
+
+
+def loaded(text: str) -> Config:
+    return load(write("c.yaml", text))
+
+
+def test_no_file_is_this_machine() -> None:
+    config = load(None)
+    (node,) = config.nodes
+    assert (config.path, node.connection, node.facts.gpu_count) == (None, "local", None)
+    assert "." not in node.name
+
+
+def test_the_shipped_file_is_this_machine(here: Path) -> None:
+    config = loaded((REPOSITORY / "cluster_config.yaml").read_text())
+    assert [(node.name, node.connection) for node in config.nodes] == [("localhost", "local")]
+    assert config.warnings == ()
+
+
+@pytest.mark.parametrize("name", ["cluster_config.yaml", "inventory/example.yaml"])
+def test_what_the_shipped_files_comment_out_is_right(here: Path, name: str) -> None:
+    """Without the `# ` before what looks like YAML, the file still loads."""
+    lines = []
+    for line in (REPOSITORY / name).read_text().splitlines():
+        bare = line.removeprefix("# ")
+        lines.append(bare if bare.startswith(" ") or bare.split(" ")[0].endswith(":") else line)
+    write("inventory/a.yaml", "nodes:\n  - node_id: other\n")
+    config = loaded("\n".join(lines))
+    assert len(config.nodes) > 4
+    assert config.warnings == ()
+
+
+def test_defaults_and_ranges(here: Path) -> None:
+    write(
+        "inv/b.yml",
+        "defaults: {gpu_type: H100, ssh: {user: eve}, env: {B: 2}}\n"
+        "nodes:\n"
+        "  - node_id: 'n[08-10]'\n"
+        "    hostname: 'n[8-10].example.org'\n"
+        "    ip: 10.0.0.[1-3]\n"
+        "    network: {address: '10.1.0.[1-3]'}\n"
+        "    env: {C: '3'}\n",
+    )
+    write("inv/a.yaml", "nodes:\n  - {node_id: 001, devices: [0, 1], ssh: {port: 2222}}\n")
+    write("inv/notes.txt", "not: [yaml")
+    write("inv/.hidden.yaml", "not: [yaml")
+    config = loaded(
+        "inventory: inv\n"
+        "defaults:\n"
+        "  ssh: {user: train, port: 22, identity_file: keys/id, known_hosts: ~/kh}\n"
+        "  network: {interface: ib0}\n"
+        "  env: {A: 1.10, B: no}\n"
+        "  workdir: ~/work\n"
+        "nodes:\n"
+        "  - {node_id: head, connection: local, run_dir: /r, setup: 'a; b', partition: 'x, y'}\n"
+    )
+    head, first, eighth, ninth, tenth = config.nodes
+    assert [node.name for node in config.nodes] == ["head", "001", "n08", "n09", "n10"]
+    assert (head.connection, head.run_dir, head.setup, head.facts.partitions) == ("local", "/r", "a; b", ("x", "y"))
+    assert first.ssh == SshSettings("001", 2222, "train", here / "keys/id", Path.home() / "kh", None, "001")
+    assert (first.facts.devices, first.env, first.workdir) == ((0, 1), {"A": "1.10", "B": "no"}, "~/work")
+    assert (tenth.ssh.host, tenth.ssh.name, tenth.ssh.user) == ("10.0.0.3", "n10.example.org", "eve")
+    assert (tenth.network_address, tenth.network_interface) == ("10.1.0.3", "ib0")
+    assert tenth.env == {"A": "1.10", "B": "2", "C": "3"}
+    assert {node.facts.gpu_type for node in (eighth, ninth, tenth)} == {"H100"}
+
+
+def test_an_inventory_may_be_one_file_and_its_paths_are_relative_to_it(here: Path) -> None:
+    write("sub/nodes.yaml", "nodes: [{node_id: a, ssh: {identity_file: id}}]\n")
+    assert loaded("inventory: sub/nodes.yaml\n").nodes[0].ssh.identity_file == here / "sub/id"
+
+
+def test_all_other_keys(here: Path) -> None:
+    config = loaded(
+        "cluster: {name: lab}\n"
+        "master: {mode: personal, state_dir: state, idle_exit: never}\n"
+        "partitions:\n"
+        "  train: {default_time: none, max_time: 7-0, planning_time: 1:30:00, priority: -10, allow_users: [ann, bob]}\n"
+        "  rest:\n"
+        "networking: {heartbeat_interval: 1, timeout: 1:30, login_timeout: 2m, probe_timeout: 0.5}\n"
+        "scheduling: {default_policy: my.module:order, backfill: none}\n"
+        "retries: {max: 0, backoff: 1s, backoff_max: 1h}\n"
+        "health: {unhealthy_after: 9}\n"
+        "external: {policy: ignore, ignore: [Xorg], memory_threshold_mib: 600}\n"
+        "nodes: [{node_id: a, partition: train, external: {ignore: []}}]\n"
+    )
+    assert (config.cluster_name, config.state_dir, config.idle_exit_s) == ("lab", here / "state", math.inf)
+    assert config.partitions == {
+        "train": PartitionConfig("train", None, 604_800, -10, ("ann", "bob"), 5400),
+        "rest": PartitionConfig("rest"),
+    }
+    assert (config.heartbeat_interval_s, config.timeout_s) == (1, 90)
+    assert (config.login_timeout_s, config.probe_timeout_s) == (120, 0.5)
+    assert (config.default_policy, config.backfill) == ("my.module:order", "none")
+    assert (config.retries_max, config.backoff_s, config.backoff_max_s, config.unhealthy_after) == (0, 1, 3600, 9)
+    assert config.external == ExternalPolicy("ignore", ("Xorg",), 600)
+    assert config.nodes[0].external == ExternalPolicy("ignore", (), 600)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "nodes:\n", "cluster:\n  name:\n", "nodes: []\n"])
+def test_a_file_without_nodes_is_this_machine(here: Path, text: str) -> None:
+    config = loaded(text)
+    assert config == Config(path=here / "c.yaml", nodes=load(None).nodes)
+
+
+def test_without_partitions_those_that_nodes_name_exist(here: Path) -> None:
+    config = loaded("nodes: [{node_id: a, partition: x}, {node_id: b, partition: [y, x]}]\n")
+    assert config.partitions == {"x": PartitionConfig("x"), "y": PartitionConfig("y")}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1800),
+        ("1:30", 90),
+        ("1:30:00", 5400),
+        ("2-0", 172_800),
+        ("1-2:30", 95_400),
+        ("1-02:30:15", 95_415),
+        ("30s", 30),
+        ("2 h", 7200),
+        ("7d", 604_800),
+        ("UNLIMITED", None),
+    ],
+)
+def test_time_limits_are_slurms(here: Path, text: str, seconds: int | None) -> None:
+    assert loaded(f"partitions: {{p: {{max_time: {text}}}}}\n").partitions["p"].max_time_s == seconds
+
+
+OLDER = """\
+cluster:
+  name: "gpu-cluster"
+  master:
+    host: "master.example.com"
+    port: 8080
+
+nodes:
+  - node_id: "node001"
+    hostname: "gpu001.example.com"
+    ip: "192.168.1.10"
+    port: 8081
+    gpu_count: 8
+    gpu_type: "A100"
+
+  - node_id: "node002"
+    hostname: "gpu002.example.com"
+    ip: "192.168.1.11"
+    port: 8081
+    gpu_count: 8
+    gpu_type: "A100"
+
+networking:
+  heartbeat_interval: 30
+  timeout: 60
+
+scheduling:
+  default_policy: "fill_first"  # fill_first, spread, custom
+"""
+
+
+def test_a_file_of_the_older_system_loads(here: Path) -> None:
+    config = loaded(OLDER)
+    assert [(node.name, node.ssh.host, node.ssh.port) for node in config.nodes] == [
+        ("node001", "192.168.1.10", None),
+        ("node002", "192.168.1.11", None),
+    ]
+    assert {(node.facts.gpu_count, node.facts.gpu_type) for node in config.nodes} == {(8, "A100")}
+    master, port = config.warnings
+    assert master == (
+        "c.yaml:3:3: cluster.master is ignored: clients now find the master by its socket, or by MGPU_MASTER"
+    )
+    assert port == (
+        "c.yaml:11:5: nodes.0.port 8081 (and 1 more) is ignored: it was the port of the former agent; "
+        "the port for SSH is ssh.port (22 if not given)"
+    )
+
+
+def test_old_words_are_read_and_told(here: Path) -> None:
+    config = loaded("nodes: [{name: a, host: h, gpus: 4, rack: r1}]\nscheduling: {policy: spread}\n")
+    facts = config.nodes[0].facts
+    assert (facts.name, facts.hostname, facts.gpu_count, facts.switch) == ("a", "h", 4, "r1")
+    assert config.default_policy == "spread"
+    assert "c.yaml:1:10: nodes.0.name is read as node_id: please write it so" in config.warnings
+    assert len(config.warnings) == 5
