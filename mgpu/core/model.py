@@ -350,6 +350,7 @@ class NodeView:
     expected_gpus: int | None = None  # how many the inventory promises to mgpu; None = it does not say
     gpu_type: str = ""  # the inventory's, for a node that was never seen
     exclusive: JobId | None = None
+    only: tuple[int, ...] | None = None  # the inventory's `devices`: the indices that are mgpu's
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,325 @@
+"""Can this node start a part of this request now, and if not, why: ordered rules, the first match is the reason.
+
+The planner and `why` read the same list. An `Ask` is a request as this cluster understands it: which kinds of GPU it
+takes, how it is split, which nodes it shuns, and whether it could ever be met.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mgpu.core import capacity as cap
+from mgpu.core.gputype import accepted_kinds, kind_of, known_types, no_such_type
+from mgpu.core.model import DeviceState, DeviceView, NodeName, NodeView, Request
+from mgpu.core.shape import Shape, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """`sizes` are the GPUs of each part; () = a wide job, to be spread over `most_parts` nodes at most.
+
+    `kinds` None = any kind. `impossible` "" = the inventory could meet it.
+    """
+
+    request: Request
+    shape: Shape
+    kinds: frozenset[str] | None
+    sizes: tuple[int, ...]
+    most_parts: int
+    shunned: frozenset[NodeName] = frozenset()
+    impossible: str = ""
+
+    def need_on(self, node: NodeName) -> int:
+        """The GPUs that the smallest part which may go to this node needs."""
+        if self.request.pins:
+            return dict(zip(self.shape.named, self.sizes, strict=True)).get(node, 0)
+        return min(self.sizes) if self.sizes else 1
+
+    def ruled_out(self, node: NodeView) -> str:
+        """Why the job may never use this node, whatever the node does; "" = it may."""
+        return next((reason for rule in STATIC_RULES if (reason := rule(node, self))), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`reason` "" = a part could start there now, on `free` devices by kind (one kind "" if kinds may differ)."""
+
+    reason: str
+    free: dict[str, tuple[DeviceView, ...]] = field(default_factory=dict)
+
+
+def ask_for(request: Request, nodes: Sequence[NodeView], avoid: Iterable[NodeName] = ()) -> Ask:
+    """Reads the request against the inventory. Nodes to avoid come back in if nothing else could ever do it."""
+    shunned = frozenset(avoid)
+    if shunned and not request.pins and not request.nodelist:
+        ask = _ask(request, nodes, shunned)
+        if not ask.impossible:
+            return ask
+    return _ask(request, nodes, frozenset())
+
+
+def impossible(request: Request, nodes: Sequence[NodeView]) -> str:
+    """Why the inventory as known can never meet the request, with the nearest that it can; "" = it could.
+
+    The state of nodes and GPUs does not count here: a job for a node that is down waits.
+    """
+    return ask_for(request, nodes).impossible
+
+
+def examine(node: NodeView, ask: Ask) -> Verdict:
+    for rule in RULES:
+        if reason := rule(node, ask):
+            return Verdict(reason)
+    need = ask.need_on(node.name)
+    if not need:
+        return Verdict("", {"": ()})
+    free = [device for device in _candidates(node, ask) if device.state is DeviceState.FREE]
+    groups: dict[str, list[DeviceView]] = {}
+    for device in free:
+        groups.setdefault("" if ask.request.mixed else kind_of(device), []).append(device)
+    enough = {kind: tuple(devices) for kind, devices in groups.items() if len(devices) >= need}
+    return Verdict("", enough) if enough else Verdict(_busy(node, ask))
+
+
+# --- the rules ------------------------------------------------------------------------------------------------------
+
+
+def _excluded(node: NodeView, ask: Ask) -> str:
+    return "excluded by the job" if node.name in ask.request.exclude else ""
+
+
+def _not_named(node: NodeView, ask: Ask) -> str:
+    return "not among the nodes asked for" if ask.shape.named and node.name not in ask.shape.named else ""
+
+
+def _partition(node: NodeView, ask: Ask) -> str:
+    wanted = ask.request.partition
+    return f"not in partition {wanted}" if wanted and not set(wanted.split(",")) & set(node.partitions) else ""
+
+
+def _shunned(node: NodeView, ask: Ask) -> str:
+    return "avoided: an attempt of this job failed there" if node.name in ask.shunned else ""
+
+
+def _unusable(node: NodeView, ask: Ask) -> str:
+    return "" if node.usable else node.reason or "not usable"
+
+
+def _taken_alone(node: NodeView, ask: Ask) -> str:
+    return "" if node.exclusive is None else f"job {node.exclusive} has the node for itself alone"
+
+
+def _not_empty(node: NodeView, ask: Ask) -> str:
+    if not ask.request.exclusive:
+        return ""
+    if node.jobs:
+        return f"{node.jobs} job{'' if node.jobs == 1 else 's'} there, --exclusive needs an empty node"
+    taken = [d for d in node.devices if d.state not in (DeviceState.FREE, DeviceState.UNHEALTHY)]
+    return f"--exclusive needs all its GPUs free: {describe(taken)}" if taken else ""
+
+
+def _no_gpus(node: NodeView, ask: Ask) -> str:
+    if not ask.need_on(node.name) or node.devices:
+        return ""
+    return node.reason or "no GPUs seen there"
+
+
+def _no_such_index(node: NodeView, ask: Ask) -> str:
+    there = {device.index for device in node.devices}
+    missing = [str(index) for index in cap.wanted_indices(ask.request, node) if index not in there]
+    return f"has no GPU {','.join(missing)} (it has {indices(node.devices)})" if missing else ""
+
+
+def _wrong_kind(node: NodeView, ask: Ask) -> str:
+    if not ask.need_on(node.name) or any(cap.is_of_kind(device, ask.kinds) for device in node.devices):
+        return ""
+    return f"its GPUs are {_labels(node.devices)}, not {' or '.join(ask.request.gpu_types)}"
+
+
+def _too_small(node: NodeView, ask: Ask) -> str:
+    if not ask.need_on(node.name) or any(cap.has_memory(device, ask.request) for device in node.devices):
+        return ""
+    known = [device.memory_total_mib for device in node.devices if device.memory_total_mib]
+    wanted = gib(ask.request.gpu_memory_mib or 0)
+    return f"its GPUs have {gib(max(known))}, {wanted} asked" if known else f"GPU memory unknown, {wanted} asked"
+
+
+def _too_few(node: NodeView, ask: Ask) -> str:
+    need = ask.need_on(node.name)
+    found = Counter("" if ask.request.mixed else kind_of(device) for device in _candidates(node, ask))
+    if max(found.values(), default=0) >= need:
+        return ""
+    if sum(found.values()) >= need:
+        return f"its GPUs are of several kinds ({_labels(node.devices)}), the job needs {need} of one"
+    short = f"has {sum(found.values())} such GPU{'' if sum(found.values()) == 1 else 's'}, the job needs {need}"
+    return f"{short} ({node.reason})" if node.reason else short
+
+
+STATIC_RULES: tuple[Callable[[NodeView, Ask], str], ...] = (_excluded, _not_named, _partition, _shunned)
+RULES: tuple[Callable[[NodeView, Ask], str], ...] = (
+    *STATIC_RULES,
+    _unusable,
+    _taken_alone,
+    _not_empty,
+    _no_gpus,
+    _no_such_index,
+    _wrong_kind,
+    _too_small,
+    _too_few,
+)
+
+
+def _candidates(node: NodeView, ask: Ask) -> list[DeviceView]:
+    return cap.qualifying(node, ask.request, ask.kinds)
+
+
+def _busy(node: NodeView, ask: Ask) -> str:
+    devices = _candidates(node, ask)
+    free = [device for device in devices if device.state is DeviceState.FREE]
+    taken = [device for device in devices if device.state is not DeviceState.FREE]
+    return f"{len(devices)} GPU{'' if len(devices) == 1 else 's'}, {len(free)} free: {describe(taken)}"
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def describe(devices: Iterable[DeviceView]) -> str:
+    """`0,1 held by job 12, 2 external (alice, pid 4242)`: devices grouped by their reason."""
+    groups: dict[str, list[DeviceView]] = {}
+    for device in devices:
+        groups.setdefault(device.reason or str(device.state), []).append(device)
+    return ", ".join(f"{indices(group)} {reason}" for reason, group in groups.items())
+
+
+def indices(devices: Iterable[DeviceView]) -> str:
+    """`0,1,2`; a GPU whose index nobody knows any more is `?`."""
+    return ",".join(str(device.index) if device.index >= 0 else "?" for device in devices)
+
+
+def gib(mib: int) -> str:
+    return f"{mib / 1024:.3g} GiB" if mib >= 1024 else f"{mib} MiB"
+
+
+def _labels(devices: Iterable[DeviceView]) -> str:
+    return ", ".join(dict.fromkeys(device.kind or device.name or "unknown" for device in devices))
+
+
+# --- could it ever be ----------------------------------------------------------------------------------------------
+
+
+def _ask(request: Request, nodes: Sequence[NodeView], shunned: frozenset[NodeName]) -> Ask:
+    shape = shape_of(request)
+    kinds = accepted_kinds(request.gpu_types, known_types(nodes)) if request.gpu_types else None
+    ask = Ask(request, shape, kinds, shape.sizes, len(shape.sizes), shunned)
+    allowed = [node for node in nodes if not ask.ruled_out(node)]
+    counts = cap.per_kind(cap.capacity(node, request, kinds) for node in allowed)
+    sizes, most_parts = shape.sizes, len(shape.sizes)
+    if not sizes:
+        numbers = [n for row in counts.values() if (n := cap.fewest_nodes(shape.total, row)) is not None]
+        most_parts = min(numbers, default=0)
+        sizes = (shape.total,) if most_parts == 1 else ()
+    reason = _why_impossible(ask, nodes, allowed, counts)
+    return Ask(request, shape, kinds, sizes, most_parts, shunned, reason)
+
+
+def _why_impossible(
+    ask: Ask, nodes: Sequence[NodeView], allowed: Sequence[NodeView], counts: dict[str, list[int]]
+) -> str:
+    request, sizes = ask.request, ask.shape.sizes
+    if not allowed:
+        reasons = [f"{node.name}: {ask.ruled_out(node)}" for node in nodes[:4]]
+        return "no node may be used (" + ("; ".join(reasons) or "the inventory is empty") + ")"
+    if len(sizes) > len(allowed):
+        return f"needs {len(sizes)} nodes, only {len(allowed)} may be used: use -N {len(allowed)}"
+    if ask.shape.total == 0:
+        return ""
+    most = max(max(row) for row in counts.values())
+    if most == 0:
+        return _no_device(request, nodes, allowed)
+    if request.pins:
+        return _pins_impossible(ask, allowed)
+    if not sizes:
+        return _wide_impossible(ask, allowed, counts)
+    if any(_holds(sizes, row) for row in counts.values()):
+        return ""
+    return _nearest(ask, most, counts)
+
+
+def _holds(sizes: Sequence[int], row: Sequence[int]) -> bool:
+    return all(count >= size for size, count in zip(sizes, sorted(row, reverse=True), strict=False))
+
+
+def _no_device(request: Request, nodes: Sequence[NodeView], allowed: Sequence[NodeView]) -> str:
+    devices = [device for node in allowed for device in node.devices]
+    if not devices:
+        return "no GPUs in " + _names(allowed) + ": use --gpus 0 for a job without GPUs"
+    types = known_types(nodes)
+    kinds = accepted_kinds(request.gpu_types, types)
+    of_kind = [device for device in devices if cap.is_of_kind(device, kinds)]
+    if not of_kind:
+        return no_such_type(request.gpu_types, known_types(allowed))
+    if not any(cap.has_memory(device, request) for device in of_kind):
+        largest = max(device.memory_total_mib or 0 for device in of_kind)
+        asked = gib(request.gpu_memory_mib or 0)
+        return f"no GPU has {asked}; the largest has {gib(largest)}: use --gpu-mem {largest}M"
+    return f"no GPU is left that fits: {_names(allowed)} have {_labels(devices)}"
+
+
+def _pins_impossible(ask: Ask, allowed: Sequence[NodeView]) -> str:
+    by_name = {node.name: node for node in allowed}
+    common: set[str] | None = None
+    for name, pinned in ask.request.pins:
+        node = by_name.get(name)
+        if node is None:
+            return f"{name} may not be used by this job"
+        found = cap.capacity(node, ask.request, ask.kinds)
+        if sum(found.values()) < len(pinned):
+            asked = ",".join(map(str, pinned))
+            return f"{name}: GPU {asked} asked, it has {indices(node.devices)} ({_labels(node.devices)})"
+        seen = {kind for kind, count in found.items() if kind != cap.ANY_KIND and count}
+        if len(seen) > 1 or (common and seen and seen != common):
+            return "the GPUs asked for are of several kinds: add --gpu-type any"
+        common = common or seen
+    return ""
+
+
+def _wide_impossible(ask: Ask, allowed: Sequence[NodeView], counts: dict[str, list[int]]) -> str:
+    total = ask.shape.total
+    sums = {kind: sum(row) for kind, row in counts.items()}
+    most = max(sums.values())
+    if most >= total:
+        return ""
+    several = sum(sum(cap.capacity(node, ask.request, ask.kinds).values()) for node in allowed) >= total
+    one_kind = "" if ask.request.mixed or len(sums) == 1 else " of one kind"
+    other = " or --gpu-type any" if several else ""
+    return f"needs {total} GPUs, there are {most}{one_kind}: use -G {most}{other}"
+
+
+def _nearest(ask: Ask, most: int, counts: dict[str, list[int]]) -> str:
+    """For fixed sizes that no kind can fill: the nearest shape that one can."""
+    sizes, total = ask.shape.sizes, ask.shape.total
+    size = max(sizes)
+    if size > most and ask.request.gpu_ids:
+        return f"no node has the GPUs {','.join(map(str, ask.request.gpu_ids))} together, of one kind"
+    if size > most:
+        where = "no node" if not ask.shape.named else f"none of {','.join(ask.shape.named)}"
+        short = f"{where} has {size} GPUs; the largest has {most}"
+        for row in counts.values() if not ask.shape.named else ():
+            parts = cap.fewest_nodes(total, row)
+            while parts is not None and parts <= len(row):
+                if total % parts == 0 and _holds((total // parts,) * parts, row):
+                    return f"{short}: use -N {parts} --gpus-per-node {total // parts}"
+                parts += 1
+        return f"{short}: use --gpus-per-node {most}"
+    there = max(sum(1 for count in row if count >= size) for row in counts.values())
+    each = f"with {size} GPU{'' if size == 1 else 's'} each"
+    if ask.shape.named:
+        return f"{','.join(ask.shape.named)}: only {there} of them {each} of one kind"
+    return f"needs {len(sizes)} nodes {each}, there are {there}: use -N {there}"
+
+
+def _names(nodes: Sequence[NodeView]) -> str:
+    shown = ", ".join(node.name for node in nodes[:4])
+    return shown if len(nodes) <= 4 else f"{shown} and {len(nodes) - 4} more"

@@ -1,0 +1,103 @@
+"""All parts of one job, or none: an Ask and what each node could give -> the parts.
+
+Sized parts go to the first nodes in the policy's order. A wide job takes whole nodes and one remainder, and never more
+nodes than the inventory makes necessary: a job that fits one node is not split, one that fits two not cut into three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mgpu.core.feasible import Ask, Verdict
+from mgpu.core.model import DeviceView, NodeName, NodeView, PlacedPart
+from mgpu.core.policies import Candidate, Policy, ordered
+
+Share = tuple[Candidate, int]
+
+
+def place(
+    ask: Ask, nodes: Sequence[NodeView], verdicts: Mapping[NodeName, Verdict], policy: Policy
+) -> tuple[PlacedPart, ...]:
+    """() = does not fit now. Raises PolicyError."""
+    candidates = [
+        Candidate(node, kind, devices) for node in nodes for kind, devices in verdicts[node.name].free.items()
+    ]
+    if len({candidate.node.name for candidate in candidates}) < len(ask.sizes):
+        return ()
+    need = max(ask.sizes, default=ask.shape.total)
+    by_kind: dict[str, list[Candidate]] = {}
+    for candidate in ordered(policy, need, candidates):
+        by_kind.setdefault(candidate.kind, []).append(candidate)
+    for of_kind in by_kind.values():
+        if shares := _shares(ask, of_kind, policy):
+            return _parts(ask, nodes, shares)
+    return ()
+
+
+def _shares(ask: Ask, candidates: list[Candidate], policy: Policy) -> list[Share]:
+    if ask.request.pins:
+        return _pinned(ask, candidates)
+    if ask.sizes:
+        return _sized(ask.sizes, candidates)
+    return _wide(ask, candidates, policy)
+
+
+def _pinned(ask: Ask, candidates: Sequence[Candidate]) -> list[Share]:
+    by_node = {candidate.node.name: candidate for candidate in candidates}
+    if not by_node.keys() >= set(ask.shape.named):
+        return []
+    return [(by_node[name], size) for name, size in zip(ask.shape.named, ask.sizes, strict=True)]
+
+
+def _sized(sizes: Sequence[int], candidates: Sequence[Candidate]) -> list[Share]:
+    """Larger parts choose first: whoever holds a larger one also holds a smaller one, so nothing is missed."""
+    left = list(candidates)
+    shares: list[Share] = []
+    for size in sizes:
+        chosen = next((candidate for candidate in left if len(candidate.free) >= size), None)
+        if chosen is None:
+            return []
+        left.remove(chosen)
+        shares.append((chosen, size))
+    return shares
+
+
+def _wide(ask: Ask, candidates: Sequence[Candidate], policy: Policy) -> list[Share]:
+    left = [candidate for candidate in candidates if candidate.free]
+    missing = ask.shape.total
+    shares: list[Share] = []
+    while missing and left and len(shares) < ask.most_parts:
+        order = ordered(policy, missing, left)
+        if not order:
+            return []
+        holds_all = [candidate for candidate in order if len(candidate.free) >= missing]
+        # Anything less than the fullest node could cost one node more than needed.
+        chosen = holds_all[0] if holds_all else max(order, key=lambda candidate: len(candidate.free))
+        share = min(missing, len(chosen.free))
+        shares.append((chosen, share))
+        left.remove(chosen)
+        missing -= share
+    return [] if missing else shares
+
+
+def _parts(ask: Ask, nodes: Sequence[NodeView], shares: Sequence[Share]) -> tuple[PlacedPart, ...]:
+    """Ranks follow the order asked for, else that of the inventory."""
+    names = ask.shape.named or tuple(node.name for node in nodes)
+    rank_of = {name: rank for rank, name in enumerate(names)}
+    in_order = sorted(shares, key=lambda share: rank_of[share[0].node.name])
+    parts = []
+    for rank, (candidate, size) in enumerate(in_order):
+        devices = _chosen(ask, candidate, size)
+        indices = tuple(device.index for device in devices)
+        parts.append(PlacedPart(rank, candidate.node.name, indices, tuple(device.uuid for device in devices)))
+    return tuple(parts)
+
+
+def _chosen(ask: Ask, candidate: Candidate, size: int) -> Sequence[DeviceView]:
+    """Lowest indices first; --exclusive takes all of its kind; pins keep the order asked for."""
+    if ask.request.exclusive:
+        return candidate.free
+    wanted = dict(ask.request.pins).get(candidate.node.name, ask.request.gpu_ids)
+    if wanted:
+        return sorted(candidate.free, key=lambda device: wanted.index(device.index))
+    return candidate.free[:size]

@@ -1,0 +1,272 @@
+"""A submission as the user typed it -> a JobSpec, or one line that says what is wrong and what would be right.
+
+Whatever cannot be met by the inventory as known is refused here; what merely does not fit now is the planner's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mgpu.core import hostlist
+from mgpu.core import payload as read
+from mgpu.core.capacity import known_indices
+from mgpu.core.errors import RequestError
+from mgpu.core.feasible import impossible
+from mgpu.core.gputype import check_types, parse_types
+from mgpu.core.model import (
+    Command,
+    CommandForm,
+    JobKind,
+    JobSpec,
+    NodeName,
+    NodeView,
+    PartitionFacts,
+    Request,
+)
+from mgpu.core.partitions import admit
+from mgpu.core.policies import POLICIES
+from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape
+
+_KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env")
+_OPTIONS = (
+    *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
+    *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
+    *("exclusive", "setup"),
+)
+_OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
+_ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_MEMORY = re.compile(r"(?P<size>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>[MGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_UNITS_MIB = {"M": 1, "": 1024, "G": 1024, "T": 1024 * 1024}
+_INDICES = re.compile(r"\d{1,4}(?:-\d{1,4})?", re.ASCII)
+_NAME_LENGTH = 64
+_MAX_PRIORITY = 1_000_000
+
+
+def parse_submission(
+    payload: Mapping[str, Any], nodes: Sequence[NodeView], partitions: Mapping[str, PartitionFacts], user: str
+) -> tuple[JobSpec, list[str]]:
+    """The job and notices for the user's stderr. Raises RequestError, or NotAllowed for a closed partition."""
+    read.only_keys(payload, _KEYS, "the key")
+    options = read.mapping(payload, "options")
+    read.only_keys(options, _OPTIONS, "the option")
+    kind = _kind(payload)
+    command = _command(read.mapping(payload, "command"))
+    request = parse_request(options, nodes)
+    admission = admit(request, read.line(options, "time", 64), nodes, partitions, user)
+    request = replace(request, partition=admission.partition)
+    notices = check_types(request.gpu_types, nodes)
+    if reason := impossible(request, nodes):
+        raise RequestError(reason)
+    env, env_notices = _environment(read.mapping(payload, "env"))
+    cwd = _absolute(payload, "cwd")
+    spec = JobSpec(
+        command=command,
+        request=request,
+        name=_name(options, command),
+        kind=kind,
+        time_limit_s=admission.time_limit_s,
+        chdir=_directory(read.line(options, "chdir"), cwd),
+        submit_dir=cwd,
+        env=env,
+        setup=read.text(options, "setup"),
+        virtual_env=_absolute(payload, "virtual_env"),
+        output=read.line(options, "output"),
+        error=read.line(options, "error"),
+        retries=read.whole(options, "retries", "--retries", 0, 1000) or 0,
+        requeue=not read.flag(options, "no_requeue"),
+        priority=admission.priority
+        + (read.whole(options, "priority", "--priority", -_MAX_PRIORITY, _MAX_PRIORITY) or 0),
+    )
+    return spec, notices + env_notices
+
+
+def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Request:
+    """The resource part of the options, names expanded and checked, contradictions refused."""
+    gpu_types, mixed = (
+        parse_types(read.line(options, "gpu_type")) if options.get("gpu_type") is not None else ((), False)
+    )
+    memory = read.line(options, "gpu_mem", 64)
+    request = Request(
+        gpus=read.whole(options, "gpus", "-G", 0, MAX_GPUS),
+        nodes=read.whole(options, "nodes", "-N", 1, MAX_NODES),
+        gpus_per_node=read.whole(options, "gpus_per_node", "--gpus-per-node", 0, MAX_GPUS),
+        nodelist=_names(options, "nodelist", "-w", nodes),
+        exclude=_names(options, "exclude", "-x", nodes),
+        gpu_ids=_gpu_ids(options),
+        pins=_pins(options, nodes),
+        gpu_types=gpu_types,
+        mixed=mixed,
+        gpu_memory_mib=parse_memory_mib(memory) if memory else None,
+        partition=",".join(dict.fromkeys(filter(None, read.line(options, "partition").split(",")))),
+        exclusive=read.flag(options, "exclusive"),
+        policy=read.line(options, "policy", 200),
+    )
+    if request.policy and request.policy not in POLICIES:
+        near = read.did_you_mean(request.policy, list(POLICIES))
+        raise RequestError(
+            f"unknown policy '{read.shown(request.policy)}'{near or ': there are ' + ', '.join(POLICIES)}"
+        )
+    check_shape(request)
+    return request
+
+
+def parse_memory_mib(word: str) -> int:
+    """`24G`, `24` (GiB), `24576M`, `0.5T` -> MiB."""
+    found = _MEMORY.fullmatch(word.strip())
+    size = float(found["size"]) * _UNITS_MIB[found["unit"].upper()] if found else 0
+    if size < 1:
+        raise RequestError(f"--gpu-mem '{read.shown(word)}' cannot be read: write 24G, 24576M, or 24 (GiB)")
+    return int(size)
+
+
+# --- nodes and GPUs -------------------------------------------------------------------------------------------------
+
+
+def _names(options: Mapping[str, Any], key: str, option: str, nodes: Sequence[NodeView]) -> tuple[NodeName, ...]:
+    given = read.line(options, key, read.MAX_OPTION)
+    if options.get(key) is None:
+        return ()
+    names = tuple(dict.fromkeys(hostlist.expand(given))) if given.strip() else ()
+    if not names:
+        raise RequestError(f"{option} names no node")
+    return tuple(_known(name, nodes, option) for name in names)
+
+
+def _known(name: str, nodes: Sequence[NodeView], option: str) -> NodeName:
+    there = [node.name for node in nodes]
+    if name not in there:
+        more = read.did_you_mean(name, there) or f": the nodes are {hostlist.fold(there) or 'none'}"
+        raise RequestError(f"{option}: unknown node '{read.shown(name)}'{more}")
+    return NodeName(name)
+
+
+def _gpu_ids(options: Mapping[str, Any]) -> tuple[int, ...]:
+    given = read.line(options, "gpu_ids")
+    return () if options.get("gpu_ids") is None else _indices(given, f"--gpu-ids '{read.shown(given)}'")
+
+
+def _pins(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> tuple[tuple[NodeName, tuple[int, ...]], ...]:
+    """`node001:0,1;node002:0`: the order is that of the ranks."""
+    given = read.line(options, "node_gpu_ids", read.MAX_OPTION)
+    if options.get("node_gpu_ids") is None:
+        return ()
+    pins: dict[NodeName, tuple[int, ...]] = {}
+    for part in given.strip().rstrip(";").split(";"):
+        names, colon, ids = part.strip().partition(":")
+        where = f"--node-gpu-ids '{read.shown(part.strip())}'"
+        if not colon or not names.strip():
+            raise RequestError(f"{where} cannot be read: write node:indices, as in node001:0,1;node002:0")
+        indices = _indices(ids, where)
+        for word in hostlist.expand(names):
+            name = _known(word, nodes, "--node-gpu-ids")
+            if name in pins:
+                both = ",".join(map(str, dict.fromkeys(pins[name] + indices)))
+                raise RequestError(f"--node-gpu-ids names {name} twice: write all its GPUs in one place, {name}:{both}")
+            _check_range(name, indices, nodes)
+            pins[name] = indices
+    return tuple(pins.items())
+
+
+def _indices(given: str, where: str) -> tuple[int, ...]:
+    """`0,2-3` -> (0, 2, 3)"""
+    found: list[int] = []
+    for word in given.split(","):
+        if not _INDICES.fullmatch(word.strip()):
+            raise RequestError(f"{where}: '{read.shown(word.strip())}' is not a GPU index: write 0,1 or 0-3")
+        low, _, high = word.strip().partition("-")
+        found += range(int(low), int(high or low) + 1)
+    if not found:
+        raise RequestError(f"{where} names no GPU: write 0,1 or 0-3")
+    double = next((index for index in found if found.count(index) > 1), None)
+    if double is not None:
+        raise RequestError(f"{where} names GPU {double} twice: each GPU is given once")
+    return tuple(found)
+
+
+def _check_range(name: NodeName, indices: Sequence[int], nodes: Sequence[NodeView]) -> None:
+    known = next(known_indices(node) for node in nodes if node.name == name)
+    missing = [] if known is None else [str(index) for index in indices if index not in known]
+    if known is not None and missing:
+        there = ",".join(map(str, known)) or "none"
+        raise RequestError(f"--node-gpu-ids: {name} has no GPU {','.join(missing)}: its GPUs are {there}")
+
+
+# --- command and environment ----------------------------------------------------------------------------------------
+
+
+def _kind(payload: Mapping[str, Any]) -> JobKind:
+    given = read.line(payload, "kind", 64)
+    if given not in (kind.value for kind in JobKind):
+        raise RequestError(f"'kind' must be srun or batch, not '{read.shown(given)}'")
+    return JobKind(given)
+
+
+def _command(source: Mapping[str, Any]) -> Command:
+    read.only_keys(source, ("form", "words", "script", "script_name"), "the key of a command")
+    form = read.line(source, "form", 64)
+    if form not in (known.value for known in CommandForm):
+        raise RequestError(f"'form' must be argv, shell or script, not '{read.shown(form)}'")
+    words = read.words(source, "words")
+    script = read.text(source, "script", read.MAX_SCRIPT)
+    name = read.line(source, "script_name")
+    if form == CommandForm.SCRIPT:
+        if not script.strip():
+            raise RequestError(f"the script {read.shown(name)} is empty".replace("  ", " "))
+        return Command(CommandForm.SCRIPT, words, script, name or "script")
+    if not words or not words[0].strip():
+        raise RequestError(
+            "the command is empty: give a program after the options, as in `mgpu srun -- python train.py`"
+        )
+    if form == CommandForm.SHELL and len(words) != 1:
+        raise RequestError("a shell command is one line: give it as one word")
+    return Command(CommandForm(form), words)
+
+
+def _name(options: Mapping[str, Any], command: Command) -> str:
+    if given := read.line(options, "job_name", 255).strip():
+        return given
+    first = command.script_name if command.form is CommandForm.SCRIPT else command.words[0]
+    if command.form is CommandForm.SHELL:
+        first = first.split()[0]
+    return read.shown(first.rstrip("/").rsplit("/", 1)[-1], _NAME_LENGTH) or "job"
+
+
+def _environment(source: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The exported values. Names that the job gets from us, or that no shell could export, are left out, and said."""
+    env: dict[str, str] = {}
+    ours, odd, size = [], [], 0
+    for name, given in source.items():
+        value = read.checked_text(given, "env", read.MAX_ENV)
+        size += read.size_of(name, "env") + read.size_of(value, "env") + 2
+        if size > read.MAX_ENV:
+            raise RequestError("the exported environment is larger than 1 MiB: export fewer names with --export")
+        if _OURS.fullmatch(name):
+            ours.append(name)
+        elif _ENV_NAME.fullmatch(name):
+            env[name] = value
+        else:
+            odd.append(read.shown(name))
+    notices = [f"not exported, set by mgpu itself: {_some(ours)}"] if ours else []
+    return env, notices + ([f"not exported, not a variable's name: {_some(odd)}"] if odd else [])
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(sorted(names)[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _absolute(payload: Mapping[str, Any], key: str) -> str:
+    path = read.text(payload, key, 4096)
+    if path and not path.startswith("/"):
+        raise RequestError(f"'{key}' must be an absolute path, not '{read.shown(path)}'")
+    return path
+
+
+def _directory(given: str, cwd: str) -> str:
+    """-D, relative to where the user stood."""
+    if not given or given.startswith(("/", "~")) or not cwd:
+        return given
+    return f"{cwd.rstrip('/')}/{given}"

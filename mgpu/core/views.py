@@ -1,0 +1,199 @@
+"""Inventory + observation + our own holds -> what the planner, `nodes` and `why` see of a node.
+
+Each device gets one state and a reason in words. What we hold stays allocated whatever the probe says; then doubt and
+faults come before use by others, and only what nothing speaks against is free.
+
+A node whose GPUs cannot be read stays usable for jobs without GPUs: its devices are unknown, with that reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mgpu.core.feasible import gib
+from mgpu.core.model import (
+    DeviceState,
+    DeviceUuid,
+    DeviceView,
+    ExternalPolicy,
+    GpuProcess,
+    GpuReading,
+    JobId,
+    Node,
+    NodeFacts,
+    NodeHolds,
+    NodeState,
+    NodeView,
+    Observation,
+)
+from mgpu.core.probe import UNREADABLE_PID
+
+NO_INDEX = -1  # of a GPU that is lost: nvidia-smi no longer tells it
+_NAMED = 3  # processes named in one reason
+
+
+def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: ExternalPolicy) -> NodeView:
+    readings = _ours(facts, node.observation)
+    devices = [_device(facts, reading, node, holds, external) for reading in readings]
+    seen = {device.uuid for device in devices}
+    devices += [_unseen(facts, uuid, job) for uuid, job in holds.devices.items() if uuid not in seen]
+    devices.sort(key=lambda device: (device.index == NO_INDEX, device.index, device.uuid))
+    expected = facts.gpu_count if facts.devices is None else len(facts.devices)
+    down = _why_unusable(node)
+    return NodeView(
+        name=facts.name,
+        usable=not down,
+        reason=down or _degraded(node, readings, expected),
+        devices=tuple(devices),
+        partitions=facts.partitions,
+        switch=facts.switch,
+        jobs=holds.jobs,
+        expected_gpus=expected,
+        gpu_type=facts.gpu_type,
+        exclusive=holds.exclusive,
+        only=facts.devices,
+    )
+
+
+def foreign(observation: Observation, uuid: DeviceUuid, holds: NodeHolds, external: ExternalPolicy) -> list[GpuProcess]:
+    """The processes on a device that make it external, or are in conflict with the job that holds it."""
+    holder = holds.devices.get(uuid)
+    return [
+        process
+        for process in observation.processes
+        if process.uuid == uuid
+        and not (holder is not None and _job_of(process, holds) == holder)
+        and _counts(process, external)
+    ]
+
+
+# --- the node -------------------------------------------------------------------------------------------------------
+
+
+def _why_unusable(node: Node) -> str:
+    reason = f": {node.reason}" if node.reason else ""
+    if node.state is NodeState.UNKNOWN or (node.state is NodeState.UP and node.observation is None):
+        return node.reason or "not seen yet"
+    if node.state is NodeState.UP:
+        return ""
+    return f"node is {node.state.value.lower()}{reason}"
+
+
+def _degraded(node: Node, readings: list[GpuReading], expected: int | None) -> str:
+    if node.observation is None:
+        return ""
+    if node.observation.fault:
+        return node.observation.fault
+    faults = [f"GPU {reading.bus_id or reading.index}: {reading.fault}" for reading in readings if reading.fault]
+    seen = sum(1 for reading in readings if reading.index is not None)
+    if expected is not None and seen < expected:
+        faults.insert(0, f"{seen} of {expected} GPUs seen")
+    return f"degraded: {'; '.join(faults)}" if faults else node.reason
+
+
+def _ours(facts: NodeFacts, observation: Observation | None) -> list[GpuReading]:
+    """The GPUs that belong to mgpu. A lost one has no index: it counts as ours while one of ours is missing."""
+    readings = list(observation.gpus) if observation else []
+    if facts.devices is None:
+        return readings
+    missing = set(facts.devices) - {reading.index for reading in readings}
+    return [r for r in readings if (r.index in facts.devices if r.index is not None else missing)]
+
+
+# --- the devices ----------------------------------------------------------------------------------------------------
+
+
+def _device(
+    facts: NodeFacts, reading: GpuReading, node: Node, holds: NodeHolds, external: ExternalPolicy
+) -> DeviceView:
+    job = holds.devices.get(reading.uuid)
+    state, reason = DeviceState.FREE, ""
+    observation = node.observation
+    assert observation is not None  # readings come from it
+    others = foreign(observation, reading.uuid, holds, external) if reading.uuid else []
+    if job is not None:
+        state, reason = DeviceState.ALLOCATED, _held(job, reading, others)
+    elif reading.fault:
+        state, reason = DeviceState.UNHEALTHY, f"unhealthy: {reading.fault}"
+    elif observation.fault:
+        state, reason = DeviceState.UNKNOWN, f"unknown: {observation.fault}"
+    elif others:
+        state, reason = DeviceState.EXTERNAL, f"external ({_several(others, holds)})"
+    return DeviceView(
+        uuid=reading.uuid,
+        index=NO_INDEX if reading.index is None else reading.index,
+        name=reading.name,
+        kind=facts.gpu_type,
+        memory_total_mib=reading.memory_total_mib,
+        state=state,
+        reason=reason,
+        job_id=job,
+    )
+
+
+def _held(job: JobId, reading: GpuReading, others: list[GpuProcess]) -> str:
+    parts = [f"held by job {job}"]
+    if reading.fault:
+        parts.append(f"unhealthy: {reading.fault}")
+    if others:
+        parts.append(f"conflict with {_several(others, NodeHolds())}")
+    return "; ".join(parts)
+
+
+def _unseen(facts: NodeFacts, uuid: DeviceUuid, job: JobId) -> DeviceView:
+    reason = f"held by job {job}; the last probe did not see it"
+    return DeviceView(uuid, NO_INDEX, "", facts.gpu_type, None, DeviceState.ALLOCATED, reason, job)
+
+
+# --- the processes --------------------------------------------------------------------------------------------------
+
+
+def _job_of(process: GpuProcess, holds: NodeHolds) -> JobId | None:
+    if process.token in holds.tokens:
+        return holds.tokens[process.token]
+    return None if process.session is None else holds.sessions.get(process.session)
+
+
+def _counts(process: GpuProcess, external: ExternalPolicy) -> bool:
+    if external.policy == "ignore":
+        return False
+    if process.pid == UNREADABLE_PID:
+        return True
+    if process.memory_mib is not None and process.memory_mib < external.memory_threshold_mib:
+        return False
+    return program(process.command) not in external.ignore
+
+
+def program(command: str) -> str:
+    """`/usr/lib/xorg/Xorg vt2` -> `Xorg`."""
+    return command.split(" ", 1)[0].rsplit("/", 1)[-1]
+
+
+def _several(processes: list[GpuProcess], holds: NodeHolds) -> str:
+    shown = "; ".join(_who(process, _job_of(process, holds)) for process in processes[:_NAMED])
+    more = len(processes) - _NAMED
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _who(process: GpuProcess, job: JobId | None) -> str:
+    """`alice, pid 4242, python, 11 GiB, 3 h`"""
+    memory = "memory unknown" if process.memory_mib is None else gib(process.memory_mib)
+    if process.pid == UNREADABLE_PID:
+        return f"a process that nvidia-smi does not name, {memory}"
+    if not process.exists:
+        return f"orphan pid {process.pid}: nvidia-smi names it, the node has no such process; {memory}"
+    left = [f"left by job {job}"] if job is not None else []
+    age = [] if process.age_s is None else [_age(process.age_s)]
+    name = _printable(program(process.command)) or "?"
+    return ", ".join([*left, process.user or "unknown user", f"pid {process.pid}", name, memory, *age])
+
+
+def _age(seconds: int) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def _printable(text: Iterable[str]) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:40]
