@@ -17,7 +17,7 @@ from mgpu.config.faults import Fault, KeyPath, Place, dotted
 
 Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
 
-MAX_VALUES = 500_000  # aliases of aliases can grow without bound
+MAX_VALUES = 100_000  # aliases of aliases can grow without bound
 
 _NULLS = ("", "~", "null", "Null", "NULL")
 _TAGS = {"tag:yaml.org,2002:" + kind for kind in ("str", "map", "seq")}

@@ -40,7 +40,7 @@ def load(path: Path | None) -> Config:
     faults = [fault for document in documents for fault in _in_order(document)]
     if settings is None or faults:
         raise ConfigError(faults)
-    return _config(path, settings, placed, warnings)
+    return _config(path, settings, placed, warnings + _counted_twice(placed))
 
 
 def this_machine() -> NodeConfig:
@@ -106,6 +106,25 @@ def _check_twice(placed: list[Placed]) -> None:
         if earlier is not item:
             where = earlier.document.place((*earlier.path, "node_id"))
             item.document.blame((*item.path, "node_id"), f"{item.node.name!r} is given twice, first at {where}")
+
+
+def _counted_twice(placed: list[Placed]) -> list[str]:
+    """Warnings for nodes that are one machine and share GPUs there: mgpu would give those to two jobs."""
+    warnings = []
+    first: dict[object, Placed] = {}
+    for item in placed:
+        node, ssh = item.node, item.node.ssh
+        machine = "this machine" if node.connection == "local" else (ssh.host, ssh.port or 22, ssh.proxy_jump)
+        earlier = first.setdefault(machine, item)
+        ours, theirs = node.facts.devices, earlier.node.facts.devices
+        if earlier is not item and (ours is None or theirs is None or set(ours) & set(theirs)):
+            place = item.document.place((*item.path, "node_id"))
+            where = "this machine" if node.connection == "local" else ssh.host
+            warnings.append(
+                f"{place}: {node.name} and {earlier.node.name} are both {where}: "
+                "their GPUs count twice unless each has its own devices:"
+            )
+    return warnings
 
 
 def _check_partitions(main: Document, placed: list[Placed]) -> None:

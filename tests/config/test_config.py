@@ -202,6 +202,23 @@ def test_a_file_of_the_older_system_loads(here: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("second", "count"),
+    [
+        ("{node_id: b, ip: 10.0.0.1}", 1),
+        ("{node_id: b, ip: 10.0.0.1, devices: [1, 2]}", 1),
+        ("{node_id: b, ip: 10.0.0.1, devices: [2]}", 0),
+        ("{node_id: b, ip: 10.0.0.1, ssh: {port: 23}}", 0),
+        ("{node_id: b, ip: 10.0.0.2}", 0),
+        ("{node_id: b, connection: local}", 0),
+        ("{node_id: b, connection: local}, {node_id: c, connection: local}", 1),
+    ],
+)
+def test_one_machine_under_two_names_is_told(here: Path, second: str, count: int) -> None:
+    config = loaded(f"nodes: [{{node_id: a, ip: 10.0.0.1, devices: [0, 1]}}, {second}]\n")
+    assert ["count twice" in warning for warning in config.warnings] == [True] * count
+
+
 def test_old_words_are_read_and_told(here: Path) -> None:
     config = loaded("nodes: [{name: a, host: h, gpus: 4, rack: r1}]\nscheduling: {policy: spread}\n")
     facts = config.nodes[0].facts
