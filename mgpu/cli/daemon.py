@@ -1,0 +1,46 @@
+"""mgpu daemon: be the master."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from mgpu.cli.command import Command, session_of
+from mgpu.cli.session import Session
+from mgpu.client import start
+from mgpu.client.http import MasterError
+
+EXAMPLES = """
+Examples:
+  mgpu daemon --config /etc/mgpu/cluster_config.yaml
+  mgpu daemon --ensure      start one in the background, unless one runs
+"""
+
+
+@click.command("daemon", cls=Command, has_json=False, epilog=EXAMPLES)
+@click.option("--personal", is_flag=True, help="End by itself when idle for long.")
+@click.option("--ensure", is_flag=True, help="Start one in the background unless one runs, and return.")
+@click.pass_context
+def daemon(context: click.Context, /, personal: bool, ensure: bool) -> int:
+    """Be the master, in the foreground, until SIGTERM, ^C or `mgpu stop`. Jobs run on without it."""
+    session = session_of(context)
+    if ensure:
+        start.ensure(session.location())
+        return 0
+    import mgpu.daemon
+
+    return as_master(session, lambda config, state_dir: mgpu.daemon.run(config, state_dir, personal))
+
+
+def as_master(session: Session, work: Callable[[Path | None, Path], int]) -> int:
+    """Runs `work` with the configuration and the state directory, which it makes. Raises MasterError."""
+    from mgpu.core.errors import MgpuError
+
+    location = session.location()
+    start.make_state_dir(location.state_dir)
+    try:
+        return work(Path(location.config) if location.config else None, Path(location.state_dir))
+    except MgpuError as error:
+        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error

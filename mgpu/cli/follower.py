@@ -1,0 +1,231 @@
+"""A job in the foreground: waits with it, streams it, passes ^C on, and ends as it ended.
+
+^C takes a waiting job off the queue. Of a running one, the first ^C tells the state and a second within a second ends
+it; where nobody sees that (stderr is no terminal) the first one does. SIGTERM ends the job. SIGHUP, and a reader of our
+output that went away, end only the following: the job runs on, and the last line says how to see it again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from mgpu import clock
+from mgpu.cli import outcome
+from mgpu.cli.options import seconds
+from mgpu.cli.signals import Signals
+from mgpu.cli.sink import Sink
+from mgpu.cli.text import clean, cut, duration, say, terminal_columns
+from mgpu.client.http import MasterError, NoMaster
+from mgpu.client.job_stream import Event, JobStream, Output
+from mgpu.client.master import Master
+
+LIMITS = ("immediate", "session_timeout", "max_wait_time", "connection_timeout", "max_consecutive_timeouts")
+STOPPED_FOLLOWING = 75
+SECOND_INTERRUPT_S = 1.0
+WAIT_BEFORE_TOLD_S = 1.0
+
+
+class Leave(Exception):
+    """Ends the following, not the job."""
+
+    def __init__(self, exit_code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
+        self.reason = reason
+
+
+class Follower:
+    """`run()` gives the exit status. `options`: quiet, label, output, error and the limits in LIMITS."""
+
+    def __init__(self, master: Master, job_id: int, options: dict[str, str | bool], signals: Signals) -> None:
+        self._master = master
+        self._job_id = job_id
+        self._signals = signals
+        self._quiet = bool(options.get("quiet"))
+        self._limits = {key: seconds(options, key) for key in LIMITS}
+        stdout, stderr = str(options.get("output", "")), str(options.get("error", ""))
+        self._sink = Sink(stdout, stderr, bool(options.get("label")), job_id, signals.fd, self._attend)
+        self._terminal = os.isatty(2)
+        self._job: dict[str, Any] = {"job_id": job_id, "state": "PENDING"}
+        self._began = self._waiting_since = self._heard = clock.monotonic()
+        self._lost_since: float | None = None
+        self._lost_told = False
+        self._interrupted = -SECOND_INTERRUPT_S
+        self._stop_status: int | None = None
+        self._stop_sent = True
+        self._told_reason = ""
+        self._told_attempt = 0
+        self._status_shown = False
+
+    def run(self) -> int:
+        """Raises MasterError when the master refuses to let us follow."""
+        try:
+            for item in JobStream(self._master, self._job_id).items(self._signals.fd, 0.5):
+                if isinstance(item, Output):
+                    self._output(item)
+                elif isinstance(item, Event):
+                    self._event(item)
+                self._attend()
+            self._sink.finish()
+        except Leave as leave:
+            self._clear_status()
+            if not self._quiet:
+                say(f"{leave.reason}: job {self._job_id} goes on; see it again with: mgpu logs -f {self._job_id}")
+            return leave.exit_code
+        except BrokenPipeError:
+            say(f"nobody reads the output: job {self._job_id} goes on; see it with: mgpu logs -f {self._job_id}")
+            return 128 + signal.SIGPIPE
+        return self._end()
+
+    def _end(self) -> int:
+        self._tell_where(ended=True)
+        self._clear_status()
+        status = outcome.exit_status(self._job, self._stop_status)
+        if status or not self._quiet:
+            say(outcome.ending(self._job))
+        return status
+
+    # --- what the master sends ---
+
+    def _output(self, item: Output) -> None:
+        self._heard = clock.monotonic()
+        self._tell_where(ended=True)
+        self._sink.write(*item)
+
+    def _event(self, event: Event) -> None:
+        if event.name in ("state", "end"):
+            if event.body["job"]["state"] == "PENDING" and self._job["state"] != "PENDING":
+                self._waiting_since = clock.monotonic()
+            self._job = event.body["job"]
+            self._sink.node_of = {part["rank"]: part["node"] for part in self._job.get("allocation") or ()}
+            self._tell_where()
+        elif event.name == "notice" and not self._quiet:
+            self._tell(str(event.body.get("text", "")))
+        elif event.name == "lost":
+            self._lost(event.body)
+        elif event.name == "found":
+            self._found()
+
+    def _lost(self, body: dict[str, Any]) -> None:
+        self._lost_since = self._lost_since or clock.monotonic()
+        limit = self._limits["max_consecutive_timeouts"]
+        if limit is not None and body["count"] >= max(limit, 1):
+            raise Leave(
+                STOPPED_FOLLOWING, f"the master did not answer {body['count']} times (--max-consecutive-timeouts)"
+            )
+        if body["count"] == 3 and not self._lost_told:  # a restart takes less, and needs no words
+            self._lost_told = True
+            self._tell(f"lost the master ({body['text']}); job {self._job_id} goes on; trying again")
+
+    def _found(self) -> None:
+        self._lost_since = None
+        if self._lost_told:
+            self._lost_told = False
+            self._tell("the master is back")
+        if not self._stop_sent:
+            self._send_stop()
+
+    # --- signals and clocks ---
+
+    def _attend(self) -> None:
+        """Looks at signals and clocks. Raises Leave."""
+        for number in self._signals.take():
+            self._signal(number)
+        now = clock.monotonic()
+        self._check_limits(now)
+        if self._job["state"] == "PENDING" and self._stop_status is None:
+            self._tell_waiting(now)
+
+    def _signal(self, number: int) -> None:
+        if number == signal.SIGHUP:
+            raise Leave(128 + signal.SIGHUP, "hung up")
+        if self._stop_status is not None:
+            raise Leave(self._stop_status, "not waited for its end, which was asked for")
+        now = clock.monotonic()
+        sure = self._job["state"] == "PENDING" or not self._terminal or now - self._interrupted <= SECOND_INTERRUPT_S
+        if number == signal.SIGTERM:
+            self._stop(128 + signal.SIGTERM)
+        elif sure:
+            self._stop(128 + signal.SIGINT)
+        else:
+            self._interrupted = now
+            began = duration(now - self._began)
+            self._tell(f"{outcome.where(self._job)}, followed for {began}; ^C again within 1 s ends it")
+
+    def _stop(self, status: int) -> None:
+        """Asks for the job's end, and goes on following until it is gone."""
+        self._stop_status = status
+        self._send_stop()
+
+    def _send_stop(self) -> None:
+        body = {"request_id": os.urandom(16).hex(), "ids": [self._job_id]}
+        try:
+            self._master.call("POST", "/v1/cancel", body)
+            self._stop_sent = True
+        except NoMaster:
+            self._stop_sent = False  # sent as soon as the master is back
+        except MasterError as error:
+            self._stop_status = None
+            self._tell(f"{error.message}: {error.hint}" if error.hint else error.message)
+
+    def _check_limits(self, now: float) -> None:
+        """The older options end only the following; --immediate takes the job back."""
+        immediate = self._limits["immediate"]
+        waits = self._job["state"] == "PENDING" and self._stop_status is None
+        if waits and immediate is not None and now - self._began > immediate:
+            self._tell(f"job {self._job_id} did not start within {immediate:g} s (--immediate): taken off the queue")
+            self._stop(STOPPED_FOLLOWING)
+        since = {"session_timeout": self._began, "max_wait_time": self._heard, "connection_timeout": self._lost_since}
+        for key, start in since.items():
+            limit = self._limits[key]
+            if limit is not None and start is not None and now - start > limit:
+                raise Leave(STOPPED_FOLLOWING, f"stopped following after {limit:g} s (--{key.replace('_', '-')})")
+
+    # --- what we say ---
+
+    def _tell_waiting(self, now: float) -> None:
+        waited = now - self._waiting_since
+        if self._quiet or waited < WAIT_BEFORE_TOLD_S:
+            return
+        reason = outcome.why(self._job) or "not looked at yet"
+        if self._terminal:
+            line = cut(
+                clean(f"mgpu: job {self._job_id} waits {duration(waited)}: {reason}"), (terminal_columns(2) or 80) - 1
+            )
+            self._write_status(f"\r\x1b[K{line}")
+            self._status_shown = True
+        elif (self._job.get("reason") or reason) != self._told_reason:
+            self._told_reason = self._job.get("reason") or reason
+            say(f"job {self._job_id} waits: {reason}")
+
+    def _tell_where(self, ended: bool = False) -> None:
+        """One line per attempt, as soon as the nodes' own names are known; at the latest with its output or end."""
+        attempt, parts = self._job.get("attempt") or 0, self._job.get("allocation") or []
+        known = ended or (self._job["state"] == "RUNNING" and all(started(part) for part in parts))
+        if known and parts and attempt > self._told_attempt:
+            self._told_attempt = attempt
+            if not self._quiet:
+                self._tell(outcome.where(self._job))
+
+    def _tell(self, text: str) -> None:
+        self._clear_status()
+        say(text)
+
+    def _clear_status(self) -> None:
+        if self._status_shown:
+            self._status_shown = False
+            self._write_status("\r\x1b[K")
+
+    def _write_status(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            self._terminal = False
+
+
+def started(part: dict[str, Any]) -> bool:
+    return part.get("state") != "STARTING"

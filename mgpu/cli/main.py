@@ -1,0 +1,96 @@
+"""The command line: which command lives where, and the one place where errors become a line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from mgpu.cli.command import Group
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.text import say
+from mgpu.client.http import MasterError
+
+COMMANDS = {
+    "srun": ("mgpu.cli.srun:srun", "Run a job in the foreground."),
+    "submit": ("mgpu.cli.submit:submit", "Queue a job and return."),
+    "queue": ("mgpu.cli.queue:queue", "Jobs that wait or run."),
+    "history": ("mgpu.cli.queue:history", "Jobs that ended."),
+    "show": ("mgpu.cli.show:show", "All about a job or a node."),
+    "why": ("mgpu.cli.why:why", "Why a job waits."),
+    "logs": ("mgpu.cli.logs:logs", "A job's output."),
+    "cancel": ("mgpu.cli.cancel:cancel", "End jobs."),
+    "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
+    "node": ("mgpu.cli.node:node", "Act on a node: probe, trust."),
+    "config": ("mgpu.cli.config:config", "Check the configuration."),
+    "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),
+    "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),
+    "daemon": ("mgpu.cli.daemon:daemon", "Be the master, in the foreground."),
+    "tick": ("mgpu.cli.tick:tick", "Be the master for one full pass, as from cron."),
+}
+ALIASES = {
+    "run": "srun",
+    "sbatch": "submit",
+    "squeue": "queue",
+    "sacct": "history",
+    "scancel": "cancel",
+    "sinfo": "nodes",
+}
+EXAMPLES = """
+Examples:
+  mgpu srun -G 2 python train.py         wait for 2 GPUs, run there, stream, exit with its code
+  mgpu submit -G 4 -t 8:00:00 train.sh   queue a script
+  mgpu queue; mgpu nodes; mgpu logs -f 17; mgpu why 17; mgpu cancel 17
+"""
+
+
+@click.group("mgpu", cls=Group, table=COMMANDS, aliases=ALIASES, epilog=EXAMPLES)
+def cli() -> None:
+    """One queue for the GPU machines that you can SSH into."""
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """Runs one command line and exits."""
+    words = sys.argv[1:] if args is None else args
+    if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.exit(run(words))
+
+
+def run(words: list[str]) -> int:
+    """The exit status of one command line."""
+    session = Session()
+    try:
+        status = cli.main(words, prog_name="mgpu", standalone_mode=False, obj=session)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except MasterError as error:
+        session.print_error(error)
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    except click.ClickException as error:
+        options = words[: words.index("--")] if "--" in words else words
+        session.json = session.json or "--json" in options
+        session.print_error(usage_error(error))
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        # As a program ended by SIGPIPE; nothing may be flushed into that pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except OSError as error:
+        say(f"{error.filename or 'system'}: {error.strerror or error}")
+        return 1
+
+
+def usage_error(error: click.ClickException) -> MasterError:
+    """One line instead of click's three."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "mgpu"
+    message = error.format_message().replace(". (Did", " (did").rstrip(".")
+    return bad_request(f"{path.removeprefix('mgpu ')}: {message[:1].lower()}{message[1:]}", f"{path} --help")

@@ -1,0 +1,94 @@
+"""mgpu node: act on one node."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from mgpu.cli.command import Command, Group, session_of
+from mgpu.cli.nodes import node_lines
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.text import clean, say
+from mgpu.client.http import MasterError, quote
+
+TRUST_EXAMPLES = """
+Examples:
+  mgpu node trust gpu01                              shows the keys and asks
+  mgpu node trust gpu01 --fingerprint SHA256:abc...  as told by the node's administrator
+  mgpu node trust gpu01 --yes                        believes whoever answers there
+"""
+COMMANDS = {
+    "probe": ("mgpu.cli.node:probe", "Ask a node now what it has and what runs there."),
+    "trust": ("mgpu.cli.node:trust", "Accept a node's host keys."),
+}
+
+
+@click.group("node", cls=Group, table=COMMANDS)
+def node() -> None:
+    """Act on one node."""
+
+
+@click.command("probe", cls=Command, epilog="\nExample:\n  mgpu node probe gpu01\n")
+@click.argument("name")
+@click.pass_context
+def probe(context: click.Context, /, name: str) -> None:
+    """Ask a node now what it has and what runs there, and show it."""
+    session = session_of(context)
+    answer = session.call("POST", f"/v1/nodes/{quote(name)}/probe", {})
+    if session.json:
+        session.print_json(answer)
+    else:
+        session.print_lines(node_lines([answer]))
+
+
+@click.command("trust", cls=Command, epilog=TRUST_EXAMPLES)
+@click.argument("name")
+@click.option("--fingerprint", metavar="SHA256:...", help="Accept only the key with this fingerprint.")
+@click.option("--yes", is_flag=True, help="Accept without asking.")
+@click.option("--replace", is_flag=True, help="Accept although other keys were known.")
+@click.pass_context
+def trust(context: click.Context, /, name: str, fingerprint: str | None, yes: bool, replace: bool) -> int:
+    """Accept the host keys that a node shows now, after comparing their fingerprints."""
+    session = session_of(context)
+    path = f"/v1/nodes/{quote(name)}"
+    shown = session.call("GET", f"{path}/hostkeys")
+    if shown["status"] == "same":
+        report(session, name, 0, "its host keys are trusted already")
+        return 0
+    keys = [key for key in shown["keys"] if not fingerprint or key["fingerprint"] == fingerprint]
+    if not keys:
+        found = " ".join(key["fingerprint"] for key in shown["keys"]) or "no key"
+        raise MasterError("not_found", f"{name} shows no such key but {found}", "do not trust it before you know why")
+    if shown["status"] == "changed" and not replace:
+        raise MasterError(
+            "not_allowed",
+            f"the host keys of {name} have changed: it was set up anew, or another machine answers for it",
+            "if you know why: mgpu node trust --replace " + name,
+        )
+    if not (yes or fingerprint or agreed(name, shown)):
+        say("not trusted")
+        return 1
+    answer = session.call("POST", f"{path}/trust", {"lines": [key["line"] for key in keys]})
+    report(session, name, answer["trusted"], f"{answer['trusted']} host keys trusted")
+    return 0
+
+
+def agreed(name: str, shown: dict[str, Any]) -> bool:
+    """Asks on the terminal."""
+    if not (os.isatty(0) and os.isatty(2)):
+        raise bad_request("nobody is there to compare fingerprints", "give --fingerprint SHA256:..., or --yes")
+    print(f"{clean(name)} at {clean(shown.get('address'))} shows:", file=sys.stderr)
+    for key in shown["keys"]:
+        print(f"  {clean(key['fingerprint'])}  {clean(key['type'])}", file=sys.stderr)
+    print("Trust these keys? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def report(session: Session, name: str, trusted: int, text: str) -> None:
+    if session.json:
+        session.print_json({"node_id": name, "trusted": trusted})
+    else:
+        print(f"{clean(name)}: {text}")

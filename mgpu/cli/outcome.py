@@ -1,0 +1,71 @@
+"""How a job stands and how it ended: in words, and as an exit status."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from mgpu.cli.text import ranges
+
+CANCELLED_BY_ANOTHER = 143
+EXIT_STATUS = {"TIMEOUT": 124, "NODE_FAIL": 70}
+
+
+def exit_status(job: dict[str, Any], stopped_by_us: int | None) -> int:
+    """`stopped_by_us`: what to answer for a cancellation that this command asked for; None = it asked for none."""
+    state = job["state"]
+    if state == "COMPLETED":
+        return 0
+    if state == "CANCELLED":
+        return CANCELLED_BY_ANOTHER if stopped_by_us is None else stopped_by_us
+    return EXIT_STATUS.get(state) or job.get("exit_code") or 1
+
+
+def ending(job: dict[str, Any]) -> str:
+    """The last line."""
+    state, code = job["state"], job.get("exit_code")
+    text = f"job {job['job_id']} {state}"
+    if state in ("COMPLETED", "FAILED") and code is not None:
+        text += f", {exit_words(code)}"
+    because = why(job)
+    return f"{text} ({because})" if because else text
+
+
+def exit_words(code: int) -> str:
+    if code <= 128:
+        return f"exit {code}"
+    try:
+        name = signal.Signals(code - 128).name
+    except ValueError:
+        return f"exit {code}"
+    guess = ", possibly out of memory" if name == "SIGKILL" else ""
+    return f"exit {code}: killed by signal {code - 128} ({name}){guess}"
+
+
+def why(job: dict[str, Any]) -> str:
+    """The reason and its detail, without saying one thing twice."""
+    reason, detail = job.get("reason") or "", job.get("detail") or ""
+    return f"{reason}: {detail}" if reason and detail and detail != reason else reason or detail
+
+
+def where(job: dict[str, Any]) -> str:
+    """Where it really runs: node, its own name and address, GPUs by index and UUID."""
+    parts = [part_words(part) for part in job.get("allocation") or ()]
+    nodes = "; ".join(parts) if len(parts) < 2 else f"{len(parts)} nodes: " + "; ".join(parts)
+    again = f" (attempt {job['attempt']})" if (job.get("attempt") or 0) > 1 else ""
+    return f"job {job['job_id']}{again} runs on {nodes}"
+
+
+def part_words(part: dict[str, Any]) -> str:
+    names = ", ".join(dict.fromkeys(filter(None, (part.get("hostname"), part.get("address")))))
+    devices = part.get("devices") or []
+    gpus = f"GPU {','.join(map(str, devices))} [{' '.join(part.get('uuids') or [])}]" if devices else "no GPU"
+    return f"{part['node']} ({names}), {gpus}" if names else f"{part['node']}, {gpus}"
+
+
+def placed(job: dict[str, Any]) -> str:
+    """node:GPUs of each part, in short."""
+    return " ".join(
+        f"{part['node']}:{ranges(part['devices'])}" if part.get("devices") else str(part["node"])
+        for part in job.get("allocation") or ()
+    )

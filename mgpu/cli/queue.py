@@ -1,0 +1,99 @@
+"""mgpu queue and history: jobs as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mgpu import clock
+from mgpu.cli.command import Command, session_of, with_options
+from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
+from mgpu.cli.outcome import placed, why
+from mgpu.cli.text import duration, epoch, local_time, table
+from mgpu.client.http import with_query
+
+ACTIVE = {"PENDING", "RUNNING"}
+QUEUE_EXAMPLES = """
+Examples:
+  mgpu queue --me                 your own jobs
+  mgpu queue --states PENDING     those that wait; the last column says why
+  mgpu queue -w gpu01 --json
+"""
+HISTORY_EXAMPLES = """
+Examples:
+  mgpu history --me               your own last jobs
+  mgpu history --states FAILED,TIMEOUT -n 20
+"""
+
+
+@click.command("queue", cls=Command, epilog=QUEUE_EXAMPLES)
+@with_options([*FILTERS, NODE])
+@click.pass_context
+def queue(context: click.Context, /, **given: Any) -> None:
+    """List the jobs that wait or run, in their order."""
+    session = session_of(context)
+    wanted = query(given)
+    ended = set(wanted.get("states", "").split(",")) - ACTIVE - {""}
+    answer = session.call("GET", with_query("/v1/jobs", scope="all" if ended else "active", **wanted))
+    if session.json:
+        session.print_json(answer)
+        return
+    now = clock.now()
+    rows = [queue_row(job, now) for job in answer["jobs"]]
+    headers = ("JOBID", "NAME", "USER", "STATE", "TIME", "GPUS", "NODE:GPU (REASON)")
+    session.print_lines(table(headers, rows, right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6))))
+
+
+def queue_row(job: dict[str, Any], now: float) -> tuple[str, ...]:
+    return (
+        str(job["job_id"]),
+        job.get("name") or "",
+        job.get("user") or "",
+        job["state"],
+        duration(ran_for(job, now)),
+        str(job.get("gpus", "")),
+        place_or_reason(job),
+    )
+
+
+def ran_for(job: dict[str, Any], now: float) -> float:
+    """Seconds; 0 of a job that has not begun."""
+    start = epoch(job.get("start_time"))
+    return (epoch(job.get("end_time")) or now) - start if start is not None else 0.0
+
+
+def place_or_reason(job: dict[str, Any]) -> str:
+    place = "" if job["state"] == "PENDING" else placed(job)
+    reason = why(job)
+    return " ".join(filter(None, (place, f"({reason})" if reason else "")))
+
+
+@click.command("history", cls=Command, epilog=HISTORY_EXAMPLES)
+@with_options([*FILTERS, NODE, LIMIT])
+@click.pass_context
+def history(context: click.Context, /, limit: int | None, **given: Any) -> None:
+    """List the jobs that ended, the latest last."""
+    session = session_of(context)
+    answer = session.call("GET", with_query("/v1/jobs", scope="ended", limit=limit or 100, **query(given)))
+    if session.json:
+        session.print_json(answer)
+        return
+    rows = [history_row(job) for job in answer["jobs"]]
+    headers = ("JOBID", "NAME", "USER", "STATE", "EXIT", "TIME", "GPUS", "ENDED", "NODE:GPU (REASON)")
+    session.print_lines(table(headers, rows, right=(0, 4, 5, 6), shrink=((1, 12), (8, 12), (1, 6))))
+
+
+def history_row(job: dict[str, Any]) -> tuple[str, ...]:
+    code = job.get("exit_code")
+    return (
+        str(job["job_id"]),
+        job.get("name") or "",
+        job.get("user") or "",
+        job["state"],
+        "-" if code is None else str(code),
+        duration(ran_for(job, 0.0)),
+        str(job.get("gpus", "")),
+        local_time(job.get("end_time")),
+        place_or_reason(job),
+    )

@@ -1,0 +1,85 @@
+"""What the global options of one command line add up to, and the way to its master."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from mgpu.cli.text import clean, say
+from mgpu.client.http import MasterError
+from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, locate
+from mgpu.client.master import Master
+
+
+class Session:
+    """Filled by the global options as click meets them."""
+
+    def __init__(self) -> None:
+        self.config: str | None = None
+        self.state_dir: str | None = None
+        self.master_url: str | None = None
+        self.json = False
+        self.verbose = False
+        self._location: Location | None = None
+
+    def location(self) -> Location:
+        """Raises MasterError when the options or variables name what is not there."""
+        if self._location is None:
+            place = locate(self.config, self.state_dir, self.master_url, os.environ, read_state_dir)
+            for warning in place.warnings:
+                say(warning)
+            if self.verbose:
+                config = place.config or "none, this machine alone"
+                say(f"configuration {config}; state in {place.state_dir}; socket {place.endpoint.socket_path}")
+            self._location = place
+        return self._location
+
+    def config_path(self) -> str:
+        """The configuration in force, "" = none, whether or not it loads."""
+        path, warnings = find_config(self.config, os.environ, SYSTEM_CONFIG)
+        for warning in warnings:
+            say(warning)
+        return path
+
+    def master(self, start_if_missing: bool = True) -> Master:
+        return Master(self.location(), start_if_missing)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The master's answer. Raises MasterError."""
+        return self.master().call(method, path, body)
+
+    def print_json(self, document: Any) -> None:
+        print(json.dumps(document, indent=2 if os.isatty(1) else None))
+
+    def print_lines(self, lines: list[str]) -> None:
+        print("\n".join(lines))
+
+    def print_error(self, error: MasterError) -> None:
+        """What and what to do, in one line; a JSON document when --json was given."""
+        if self.json:
+            print(json.dumps({"error": error.as_json()}), file=sys.stderr)
+            return
+        for line in error.message.splitlines()[:-1]:  # a configuration's faults come one a line
+            print(clean(line), file=sys.stderr)
+        last = (error.message.splitlines() or [error.code])[-1]
+        say(last + (f": {error.hint}" if error.hint else ""))
+
+
+def read_state_dir(config: str) -> str:
+    """`master.state_dir` of a configuration that mentions it. Raises MasterError for one that does not load."""
+    from pathlib import Path
+
+    from mgpu.config import load
+    from mgpu.core.errors import MgpuError
+
+    try:
+        state_dir = load(Path(config)).state_dir
+    except MgpuError as error:
+        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+    return str(state_dir) if state_dir else ""
+
+
+def bad_request(message: str, hint: str = "") -> MasterError:
+    return MasterError("bad_request", message, hint)

@@ -1,0 +1,76 @@
+"""mgpu show: all about one job or one node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mgpu.cli.command import Command, session_of
+from mgpu.cli.filters import job_number
+from mgpu.cli.nodes import node_lines
+from mgpu.cli.outcome import part_words, why
+from mgpu.cli.text import clean, local_time
+from mgpu.client.http import quote
+
+EXAMPLES = """
+Examples:
+  mgpu show job 17
+  mgpu show node gpu01 --json
+"""
+TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended"}
+
+
+@click.command("show", cls=Command, epilog=EXAMPLES)
+@click.argument("kind", type=click.Choice(["job", "node"]))
+@click.argument("name", metavar="ID|NAME")
+@click.pass_context
+def show(context: click.Context, /, kind: str, name: str) -> None:
+    """Show all about a job or a node."""
+    session = session_of(context)
+    path = f"/v1/jobs/{job_number(name)}" if kind == "job" else f"/v1/nodes/{quote(name)}"
+    answer = session.call("GET", path)
+    if session.json:
+        session.print_json(answer)
+    else:
+        session.print_lines(job_lines(answer) if kind == "job" else node_lines([answer]))
+
+
+def job_lines(job: dict[str, Any]) -> list[str]:
+    """A line per fact: those that people ask for first, then all others that the master sent."""
+    because, code = why(job), job.get("exit_code")
+    facts: list[tuple[str, Any]] = [
+        ("job", f"{job['job_id']} {job.get('name') or ''}"),
+        ("user", job.get("user")),
+        ("state", job["state"] + (f" ({because})" if because else "")),
+        ("exit code", code),
+        ("command", shell_words(job.get("command") or [])),
+        ("asked for", f"{job.get('gpus')} GPUs on {job.get('nodes')} nodes" if job.get("nodes") else job.get("gpus")),
+        *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
+        ("attempt", job.get("attempt")),
+    ]
+    for part in job.get("allocation") or ():
+        state = " ".join(f"{key} {part[key]}" for key in ("pid", "exit_code") if part.get(key) is not None)
+        facts.append((f"rank {part['rank']}", f"{part_words(part)} {part.get('state') or ''} {state}".rstrip()))
+    told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
+    others = {key: value for key, value in job.items() if key not in told | {*TIMES, "allocation"}}
+    facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
+    shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]
+    width = max(len(word) for word, _ in shown)
+    return [f"{clean(word):{width}}  {clean(value)}" for word, value in shown]
+
+
+def plain(value: Any) -> Any:
+    """Lists and mappings in a line."""
+    if isinstance(value, dict):
+        return " ".join(f"{key}={plain(each)}" for key, each in value.items() if each not in (None, "", [], {}))
+    return "; ".join(str(plain(each)) for each in value) if isinstance(value, list) else value
+
+
+def shell_words(words: list[str]) -> str:
+    """The command so that it could be typed again."""
+    if len(words) == 1:
+        return words[0]
+    import shlex
+
+    return shlex.join(words)

@@ -1,0 +1,41 @@
+"""Signals as bytes on a pipe, so that one `select` waits for output and for ^C alike."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+from typing import Any
+
+CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _noted(_number: int, _frame: FrameType | None) -> None:
+    """The wake-up pipe holds the number; nothing else is to be done at this moment."""
+
+
+class Signals:
+    """While entered, SIGINT, SIGTERM and SIGHUP arrive through `take()`. One that was ignored (nohup) stays so."""
+
+    def __enter__(self) -> Signals:
+        self.fd, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        self._before: dict[int, Any] = {}
+        for number in CAUGHT:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, _noted)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        os.close(self.fd)
+        os.close(self._write_end)
+
+    def take(self) -> list[int]:
+        """The signals since the last call."""
+        try:
+            return [number for number in os.read(self.fd, 256) if number in CAUGHT]
+        except BlockingIOError:
+            return []

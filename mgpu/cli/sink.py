@@ -1,0 +1,108 @@
+"""Where a job's output goes: our stdout and stderr, or files; byte for byte, with a rank's label before lines if asked.
+
+A reader that does not read must not make us deaf to ^C. Pipes and terminals are opened anew in non-blocking mode, which
+(unlike a flag on the descriptor that we were given) changes nothing for the other processes that share them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import stat
+from collections.abc import Callable
+
+from mgpu.cli.session import bad_request
+from mgpu.client.job_stream import STDERR, STDOUT
+
+# An unfinished line is held back for its label until this size.
+LINE_LIMIT_B = 1 << 16
+
+
+class Target:
+    """A descriptor written to in full. `attend` is called when `wake_fd` becomes readable while the reader is slow."""
+
+    def __init__(self, descriptor: int, wake_fd: int, attend: Callable[[], None]) -> None:
+        self._descriptor = non_blocking(descriptor)
+        self._wake_fd = wake_fd
+        self._attend = attend
+
+    def write(self, data: bytes) -> None:
+        """Raises BrokenPipeError when nobody reads any more."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                ready, _, _ = select.select([self._wake_fd], [self._descriptor], [])
+                if ready:
+                    self._attend()
+
+
+def non_blocking(descriptor: int) -> int:
+    """The same pipe or terminal, opened again so that a write never waits; else the descriptor as it is."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(mode) or os.isatty(descriptor):
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            return os.open(f"/proc/self/fd/{descriptor}", flags)
+    except OSError:
+        pass  # another user's pipe, or no /proc: then a slow reader holds us up
+    return descriptor
+
+
+class Sink:
+    """`stdout` and `stderr` are file patterns, "" = our own. Where only stdout is named, stderr goes there too."""
+
+    def __init__(
+        self, stdout: str, stderr: str, label: bool, job_id: int, wake_fd: int, attend: Callable[[], None]
+    ) -> None:
+        self._patterns = {STDOUT: stdout, STDERR: stderr or stdout}
+        self._label = label
+        self._job_id = job_id
+        self._wake = (wake_fd, attend)
+        self._targets: dict[str | int, Target] = {}
+        self._lines: dict[tuple[int, int], bytes] = {}
+        self.node_of: dict[int, str] = {}
+
+    def write(self, kind: int, rank: int, data: bytes) -> None:
+        """Raises BrokenPipeError, or MasterError (bad_request) for a file that cannot be made."""
+        if self._label:
+            data = self._labelled(kind, rank, data)
+        if data:
+            self._target(kind, rank).write(data)
+
+    def finish(self) -> None:
+        """Writes the lines that have no end."""
+        for (kind, rank), line in self._lines.items():
+            if line:
+                self._target(kind, rank).write(b"%d: %s" % (rank, line))
+        self._lines.clear()
+
+    def _labelled(self, kind: int, rank: int, data: bytes) -> bytes:
+        text = self._lines.get((kind, rank), b"") + data
+        end = len(text) if len(text) > LINE_LIMIT_B and b"\n" not in text else text.rfind(b"\n") + 1
+        self._lines[kind, rank] = text[end:]
+        return b"".join(b"%d: %s" % (rank, line) for line in text[:end].splitlines(keepends=True) if line)
+
+    def _target(self, kind: int, rank: int) -> Target:
+        pattern = self._patterns[kind]
+        key: str | int = expand(pattern, self._job_id, rank, self.node_of.get(rank, "")) if pattern else kind
+        target = self._targets.get(key)
+        if target is None:
+            descriptor = create(key) if isinstance(key, str) else key
+            target = self._targets[key] = Target(descriptor, *self._wake)
+        return target
+
+
+def create(path: str) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise bad_request(f"cannot write {path}: {error.strerror}", "the job goes on") from error
+
+
+def expand(pattern: str, job_id: int, rank: int, node: str) -> str:
+    """A file name: %j is the job, %r the rank, %n the node, %% a per cent sign."""
+    values = {"j": str(job_id), "r": str(rank), "n": node.replace("/", "_"), "%": "%"}
+    return re.sub("%([jrn%])", lambda match: values[match[1]], pattern)

@@ -1,0 +1,71 @@
+"""mgpu srun: a job in the foreground."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from mgpu.cli.command import Command, session_of
+from mgpu.cli.follower import LIMITS, Follower
+from mgpu.cli.options import IMMEDIATE, job_options, seconds
+from mgpu.cli.signals import Signals
+from mgpu.cli.submission import Prepared, prepare, send
+from mgpu.client import http
+
+EXAMPLES = """
+Examples:
+  mgpu srun -G 2 python train.py --lr 0.1
+  mgpu srun -w gpu01 --gpu-ids 0,1 -- nvidia-smi
+  mgpu srun -G 1 sh -c 'echo $HOSTNAME; sleep 5'
+
+Exit status: the job's own (128+n if signal n killed it); 124 time limit; 130 ^C; 143 cancelled by another; 70 node
+failure; 75 --immediate unmet, or no longer followed; 69 no master; 77 not allowed; 2 bad request.
+
+^C takes a waiting job off the queue. Of a running one it tells the state, and a second ^C within a second ends the job;
+where stderr is no terminal the first one does. SIGTERM ends the job; on SIGHUP, or when nobody reads our output any
+more, the job runs on.
+"""
+
+
+@click.command("srun", cls=Command, words=True, has_json=False, epilog=EXAMPLES)
+@job_options(IMMEDIATE)
+@click.pass_context
+def srun(context: click.Context, /, **given: Any) -> int:
+    """Run COMMAND on GPUs: wait for them, stream its output, end with its exit status.
+
+    Options end at the first other word: all further words belong to COMMAND, byte for byte. Every option may also come
+    from a variable (MGPU_GPU_TYPE for --gpu-type) or from config.yaml in ~/.config/mgpu.
+    """
+    return follow(context, prepare(context, given, "srun"))
+
+
+def follow(context: click.Context, prepared: Prepared) -> int:
+    """Submits and stays with the job. Gives the exit status; raises MasterError."""
+    options = dict(prepared.options)
+    for key in LIMITS:  # faults are told before anything is queued
+        seconds(options, key)
+    if prepared.body["kind"] == "batch":  # its files are written on the node
+        options.pop("output", None)
+        options.pop("error", None)
+    master = session_of(context).master()
+    try:
+        job_id = send(context, prepared.body)
+    except KeyboardInterrupt:
+        take_back(master.location.endpoint, prepared.body)
+        raise
+    with Signals() as signals:
+        return Follower(master, job_id, options, signals).run()
+
+
+def take_back(endpoint: http.Endpoint, body: dict[str, Any]) -> None:
+    """^C came before the answer did. The same request_id asks which job it became, so that it can be cancelled."""
+    try:
+        answer = http.request(endpoint, "POST", "/v1/jobs", body)
+        http.raise_for_error(answer)
+        cancel = {"request_id": os.urandom(16).hex(), "ids": [json.loads(answer.body)["job_id"]]}
+        http.request(endpoint, "POST", "/v1/cancel", cancel)
+    except http.MasterError:
+        pass  # no master yet, or it refused: then nothing is queued

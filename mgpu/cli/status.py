@@ -1,0 +1,37 @@
+"""mgpu status: how the master is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mgpu.cli.command import Command, session_of
+from mgpu.cli.show import plain
+from mgpu.cli.text import clean, duration
+
+EXAMPLES = """
+Example:
+  mgpu status --json
+"""
+
+
+@click.command("status", cls=Command, epilog=EXAMPLES)
+@click.pass_context
+def status(context: click.Context, /) -> None:
+    """Show the master that runs. None is started for this: without one the exit status is 69."""
+    session = session_of(context)
+    answer = session.master(start_if_missing=False).call("GET", "/v1/status")
+    if session.json:
+        session.print_json(answer)
+    else:
+        session.print_lines(status_lines(answer))
+
+
+def status_lines(answer: dict[str, Any]) -> list[str]:
+    facts = dict(answer)
+    if "uptime_s" in facts:
+        facts["uptime"] = duration(facts.pop("uptime_s"))
+    facts["config"] = facts.get("config") or "none: this machine alone"
+    width = max(map(len, facts))
+    return [f"{clean(key.replace('_', ' ')):{width}}  {clean(plain(value))}".rstrip() for key, value in facts.items()]

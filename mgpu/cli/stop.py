@@ -1,0 +1,37 @@
+"""mgpu stop: end the master."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from mgpu.cli.command import Command, session_of
+from mgpu.client import start
+from mgpu.client.http import MasterError
+
+STOP_TIMEOUT_S = 30.0
+POLL_S = 0.05
+EXAMPLES = """
+Example:
+  mgpu stop
+"""
+
+
+@click.command("stop", cls=Command, epilog=EXAMPLES)
+@click.pass_context
+def stop(context: click.Context, /) -> None:
+    """End the master, and wait until it is gone. Jobs run on; the next master takes them up again."""
+    session = session_of(context)
+    master = session.master(start_if_missing=False)
+    answer = master.call("POST", "/v1/stop", {})
+    for _ in range(int(STOP_TIMEOUT_S / POLL_S)):
+        if not start.answers(master.location):
+            break
+        time.sleep(POLL_S)
+    else:
+        raise MasterError("error", f"the master did not end within {STOP_TIMEOUT_S:g} s", "mgpu status names its pid")
+    if session.json:
+        session.print_json(answer)
+    else:
+        print("The master has ended. Jobs run on.")

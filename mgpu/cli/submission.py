@@ -1,0 +1,154 @@
+"""From a command line to a submission: the words, the options as typed, the variables that go along."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from mgpu.cli.command import job_words, session_of
+from mgpu.cli.options import WIRE_KEYS, resolve
+from mgpu.cli.own_config import load_own_config
+from mgpu.cli.session import bad_request
+from mgpu.cli.text import say
+
+SCRIPT_LIMIT_B = 4 << 20
+# What describes this login or this machine, and would be wrong on another. --export PATH still sends it.
+NOT_IN_ALL = {
+    "PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "MAIL",
+    "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+}  # fmt: skip
+NOT_IN_ALL_PREFIXES = ("MGPU_", "SLURM_", "SSH_", "XDG_")
+
+
+class Prepared(NamedTuple):
+    """A submission ready to send, and the options in force (those of the client among them)."""
+
+    body: dict[str, Any]
+    options: dict[str, str | bool]
+
+
+def prepare(context: click.Context, given: Mapping[str, Any], kind: str) -> Prepared:
+    """Raises MasterError (bad_request)."""
+    words, dashed = job_words(context)
+    if not words:
+        raise bad_request(f"no command: what should {context.command.name} run?", f"mgpu {context.command.name} --help")
+    own = load_own_config(os.environ)
+    options = resolve(given, os.environ, own.options)
+    for key in ("chdir", "output", "error") if kind == "srun" else ("chdir",):
+        if not given.get(key) and f"MGPU_{key.upper()}" not in os.environ and key in own.options:
+            options[key] = os.path.join(own.folder, os.path.expanduser(own.options[key]))
+    export = str(options.get("export", ""))
+    body = {
+        "request_id": os.urandom(16).hex(),
+        "kind": kind,
+        "command": argv(words) if kind == "srun" or dashed else batch_command(words),
+        "options": {key: value for key, value in options.items() if key in wire_keys(kind)},
+        "env": exported(export, os.environ, own.env),
+        "cwd": working_directory(),
+        "virtual_env": "" if export == "NONE" else virtual_env(os.environ),
+    }
+    return Prepared(body, options)
+
+
+def wire_keys(kind: str) -> set[str]:
+    """The files of srun's -o and -e are ours to write."""
+    return WIRE_KEYS - {"output", "error"} if kind == "srun" else WIRE_KEYS
+
+
+def send(context: click.Context, body: dict[str, Any]) -> int:
+    """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
+    answer = session_of(context).call("POST", "/v1/jobs", body)
+    for notice in answer.get("notices") or ():
+        say(notice)
+    return int(answer["job_id"])
+
+
+def argv(words: list[str]) -> dict[str, Any]:
+    return {"form": "argv", "words": words}
+
+
+def batch_command(words: list[str]) -> dict[str, Any]:
+    """Without `--`: a file is a script, one other word a shell's command line, several are an argv."""
+    if os.path.isfile(words[0]):
+        with open(words[0], "rb") as file:
+            content = file.read(SCRIPT_LIMIT_B + 1)
+        if b"\0" not in content:  # a program is not a script: its path is run on the node
+            return script(words, content)
+    return {"form": "shell", "words": words} if len(words) == 1 and not os.path.isfile(words[0]) else argv(words)
+
+
+def script(words: list[str], content: bytes) -> dict[str, Any]:
+    name = os.path.basename(words[0])
+    if len(content) > SCRIPT_LIMIT_B:
+        raise bad_request(f"{words[0]} is over 4 MiB", "a script should be smaller: let it call a program")
+    if name.endswith(".py") and not content.startswith(b"#!"):
+        raise bad_request(
+            f"{words[0]} has no #! line, so a shell would run it", f"add one, or: mgpu submit -- python {words[0]}"
+        )
+    text = content.decode(errors="surrogateescape")
+    return {"form": "script", "words": words[1:], "script": text, "script_name": name}
+
+
+def exported(export: str, environ: Mapping[str, str], own_env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that go along. `export`: NAME, NAME=VALUE, ALL, NONE with commas between; "" = only `own_env`."""
+    if export == "NONE":
+        return {}
+    env = dict(own_env)
+    for item in filter(None, export.split(",")):
+        name, equals, value = item.partition("=")
+        if item == "NONE":
+            raise bad_request("--export NONE stands alone", "leave out NONE, or the rest")
+        if item == "ALL":
+            env.update(all_variables(environ))
+        elif not is_name(name):
+            raise bad_request(f"--export {item}: {name!r} is no variable's name", "write NAME, NAME=VALUE, ALL or NONE")
+        elif equals:
+            env[name] = value
+        elif name in environ:
+            env[name] = environ[name]
+        else:
+            say(f"--export {name}: not set here, so not sent")
+    return env
+
+
+def all_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environ.items()
+        if is_name(name) and name not in NOT_IN_ALL and not name.startswith(NOT_IN_ALL_PREFIXES)
+    }
+
+
+def is_name(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
+
+
+def virtual_env(environ: Mapping[str, str]) -> str:
+    """The active virtual environment: with both kinds active, the one whose bin comes first in PATH."""
+    roots = [root for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := environ.get(name, ""))]
+    path = environ.get("PATH", "").split(":")
+    places = [path.index(f"{root}/bin") if f"{root}/bin" in path else len(path) for root in roots]
+    return roots[places.index(min(places))] if roots else ""
+
+
+def working_directory() -> str:
+    """Where we stand, under the name that the shell uses for it: automounted homes have a truer one than getcwd's."""
+    try:
+        here = os.getcwd()
+    except OSError as error:
+        raise bad_request("the directory that you stand in is gone", "cd to another") from error
+    shown = os.environ.get("PWD", "")
+    return shown if os.path.isabs(shown) and os.path.isdir(shown) and os.path.samefile(shown, here) else here
+
+
+def login() -> str:
+    """Our own login name, as the master knows us."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,44 @@
+"""mgpu submit: queue a job and return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mgpu.cli.command import Command, session_of
+from mgpu.cli.options import INTERACTIVE, job_options
+from mgpu.cli.session import bad_request
+from mgpu.cli.submission import prepare, send
+
+EXAMPLES = """
+Examples:
+  mgpu submit -G 2 -t 8:00:00 train.sh --lr 0.1   a script and its arguments
+  mgpu submit -G 1 'cd run7 && make train'        one word that is no file: a shell's command line
+  mgpu submit -w gpu01 -- python train.py         words go to the program byte for byte
+"""
+
+
+@click.command("submit", cls=Command, words=True, epilog=EXAMPLES)
+@job_options(INTERACTIVE)
+@click.pass_context
+def submit(context: click.Context, /, **given: Any) -> int:
+    """Queue a job and print its number.
+
+    COMMAND is a script if it names a file here; else one word is a shell's command line and several are a program and
+    its arguments. After -- the words are always a program and its arguments. Options end at the first other word.
+    """
+    prepared = prepare(context, given, "batch")
+    session = session_of(context)
+    if prepared.options.get("interactive"):
+        from mgpu.cli.srun import follow
+
+        if session.json:
+            raise bad_request("--interactive has no --json", "leave out one of them")
+        return follow(context, prepared)
+    job_id = send(context, prepared.body)
+    if session.json:
+        session.print_json({"job_id": job_id})
+    else:
+        print(f"Submitted job {job_id}")
+    return 0

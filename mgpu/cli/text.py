@@ -1,0 +1,158 @@
+"""Text for people: tables that fit the terminal, times, colour; nothing that came from data can steer the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+COLOURS = {
+    "RUNNING": "32", "COMPLETED": "32", "UP": "32", "free": "32",
+    "PENDING": "33", "UNKNOWN": "33", "DRAINING": "33", "DRAINED": "33", "unknown": "33", "external": "35",
+    "FAILED": "31", "TIMEOUT": "31", "NODE_FAIL": "31", "DOWN": "31", "unhealthy": "31",
+    "CANCELLED": "2", "allocated": "36",
+}  # fmt: skip
+
+
+def clean(value: Any) -> str:
+    """The value as text without control characters, lone surrogates or marks of writing direction: those are shown
+    as escapes."""
+    text = "" if value is None else str(value)
+    return (
+        text if text.isprintable() else "".join(letter if letter.isprintable() else escape(letter) for letter in text)
+    )
+
+
+def escape(letter: str) -> str:
+    code = ord(letter)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
+        code -= 0xDC00
+    if code < 0x100:
+        return {9: "\\t", 10: "\\n", 13: "\\r", 27: "\\e"}.get(code, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def width_of(text: str) -> int:
+    """Columns on a terminal."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
+def cut(text: str, columns: int) -> str:
+    """At most `columns` wide; what is left out is marked with `…`."""
+    if width_of(text) <= columns:
+        return text
+    kept = text[: max(columns - 1, 0)]
+    while kept and width_of(kept) > columns - 1:
+        kept = kept[:-1]
+    return kept + "…"
+
+
+def terminal_columns(descriptor: int = 1) -> int:
+    """Width to fit, 0 = no limit (not a terminal, so nothing is cut)."""
+    if os.environ.get("COLUMNS", "").isdigit():
+        return int(os.environ["COLUMNS"])
+    try:
+        return os.get_terminal_size(descriptor).columns
+    except OSError:
+        return 0
+
+
+def colourful(descriptor: int = 1) -> bool:
+    return os.isatty(descriptor) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, word: str) -> str:
+    """`text` in the colour of the state `word`."""
+    code = COLOURS.get(word)
+    return f"\x1b[{code}m{text}\x1b[0m" if code else text
+
+
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    shrink: Sequence[tuple[int, int]] = (),
+    indent: str = "",
+) -> list[str]:
+    """Lines of a table. `right`: columns aligned to the right. `shrink`: (column, least width), in the order in which
+    they give way when the terminal is too narrow."""
+    lines = [tuple(headers), *(tuple(map(clean, row)) for row in rows)]
+    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+    columns = terminal_columns()
+    excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - columns if columns else 0
+    for column, least in shrink:
+        given = max(0, min(excess, widths[column] - least))
+        widths[column] -= given
+        excess -= given
+    paint = painted if colourful() else lambda text, _word: text
+    return [_line(line, widths, right, indent, paint if number else _plain) for number, line in enumerate(lines)]
+
+
+def _plain(text: str, _word: str) -> str:
+    return text
+
+
+def _line(
+    cells: Sequence[str],
+    widths: Sequence[int],
+    right: Sequence[int],
+    indent: str,
+    paint: Callable[[str, str], str],
+) -> str:
+    pieces = []
+    for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        text = cut(cell, width)
+        gap = " " * (width - width_of(text))
+        text = paint(text, cell)
+        pieces.append(gap + text if number in right else text + (gap if number < len(widths) - 1 else ""))
+    return (indent + "  ".join(pieces)).rstrip()
+
+
+def epoch(text: str | None) -> float | None:
+    """Seconds since the epoch of an ISO 8601 time."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else None
+
+
+def duration(seconds: float) -> str:
+    """As Slurm writes it: M:SS, H:MM:SS, D-HH:MM:SS."""
+    minutes, second = divmod(max(int(seconds), 0), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}-{hour:02}:{minute:02}:{second:02}"
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
+
+def local_time(text: str | None) -> str:
+    """An ISO 8601 time in the reader's own zone, to the second."""
+    when = epoch(text)
+    return datetime.fromtimestamp(when).astimezone().strftime("%Y-%m-%d %H:%M:%S") if when is not None else "-"
+
+
+def gib(mib: int | None) -> str:
+    return "?" if mib is None else f"{mib / 1024:.1f}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """0,1,2,5 -> 0-2,5"""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def say(text: str) -> None:
+    """One line of ours on stderr. A stderr that is gone is no reason to fail."""
+    with suppress(OSError, ValueError):
+        print(f"mgpu: {clean(text)}", file=sys.stderr, flush=True)
