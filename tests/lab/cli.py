@@ -7,7 +7,7 @@ import os
 import sys
 
 from tests.lab.faults import usage
-from tests.lab.lab import Lab, Settings, all_labs, take_lock
+from tests.lab.lab import Lab, Settings, all_labs, release_lock, take_lock
 from tests.lab.node import LabError
 
 
@@ -58,7 +58,7 @@ def _up(arguments: argparse.Namespace) -> None:
         lab.down()
         raise
     finally:
-        os.close(lock)
+        release_lock(lab.prefix, lock)
     for node in lab.nodes:
         print(f"{node.name}  {node.address}:{node.port}  {node.plan.gpus} GPUs")
     print(f"export MGPU_CONFIG={lab.config_path}")
@@ -69,7 +69,7 @@ def _down(arguments: argparse.Namespace) -> None:
     lab = Lab.load(arguments.prefix)
     lock = take_lock(lab.prefix)
     lab.down()
-    os.close(lock)
+    release_lock(lab.prefix, lock)
 
 
 def _status(arguments: argparse.Namespace) -> None:

@@ -78,7 +78,8 @@ class Lab:
     def up(self) -> None:
         """Makes it, after removing what is left of an earlier one of this prefix."""
         self._remove()
-        (self.folder / "nodes").mkdir(parents=True, mode=0o700)
+        self.folder.mkdir(mode=0o700)
+        (self.folder / "nodes").mkdir()
         self._write_record([])
         plans = self._plan()
         self._write_record(plans)
@@ -101,7 +102,7 @@ class Lab:
     def down(self) -> None:
         self._remove()
         if self._lock is not None:
-            os.close(self._lock)
+            release_lock(self.prefix, self._lock)
             self._lock = None
 
     def __enter__(self) -> Lab:
@@ -226,13 +227,22 @@ def root() -> Path:
 
 def take_lock(prefix: str) -> Lock:
     """Raises LabError when another process holds that lab."""
-    handle = os.open(root() / f"{prefix}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise LabError(f"the lab {prefix} is in use by another process; take another --prefix") from None
-    return handle
+    file = root() / f"{prefix}.lock"
+    while True:
+        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise LabError(f"the lab {prefix} is in use by another process; take another --prefix") from None
+        if file.exists() and os.path.samestat(os.fstat(handle), file.stat()):
+            return handle
+        os.close(handle)  # removed by its last holder between our open and our lock
+
+
+def release_lock(prefix: str, lock: Lock) -> None:
+    (root() / f"{prefix}.lock").unlink(missing_ok=True)
+    os.close(lock)
 
 
 @contextmanager
@@ -261,6 +271,5 @@ def sweep() -> list[str]:
         except LabError:
             continue
         lab.down()
-        (root() / f"{prefix}.lock").unlink(missing_ok=True)
         removed.append(prefix)
     return removed

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 from tests.lab.node import LabError
 
@@ -43,18 +44,22 @@ class Links:
         batch(f"addr add {address}/24 dev eth0", "link set lo up", "link set eth0 up", pid=pid)
 
     def disconnect(self, number: int) -> None:
-        if exists(self.veth(number)):
-            batch(f"link del {self.veth(number)}")
+        delete(self.veth(number))
 
     def remove(self) -> None:
         """All links of this lab, also those that no node remembers."""
         for device in Path("/sys/class/net").iterdir():
             if device.name.startswith(f"{self.prefix}.") or device.name == self.bridge:
-                subprocess.run(["ip", "link", "del", device.name], capture_output=True, check=False)
+                delete(device.name)
 
 
-def exists(device: str) -> bool:
-    return Path("/sys/class/net", device).exists()
+def delete(device: str, timeout_s: float = 5) -> None:
+    """Until it is gone: the kernel may be removing it by itself, since its peer's namespace has ended."""
+    deadline = monotonic() + timeout_s
+    while Path("/sys/class/net", device).exists():
+        done = subprocess.run(["ip", "link", "del", device], capture_output=True, text=True, check=False)
+        if monotonic() > deadline:
+            raise LabError(f"cannot remove the link {device}: {done.stderr.strip()}")
 
 
 def batch(*lines: str, pid: int | None = None, tool: str = "ip") -> None:

@@ -147,12 +147,14 @@ class Node:
         return [process for process in self.pids() if process.command.startswith("sshd")]
 
     def jobs(self) -> list[Process]:
-        """What runs there on its own: neither the first process nor sshd nor anything below a live session."""
+        """What runs there on its own: nothing of the first process's session, no sshd, nothing below a live login."""
         everything = self.pids()
         init = self.init()
         sshd = [process for process in everything if process.command.startswith("sshd")]
         kept = {process.pid for process in [*sshd, *processes.descendants([p.pid for p in sshd], everything)]}
-        return [process for process in everything if process.pid not in kept and init and process.pid != init.pid]
+        return [
+            process for process in everything if init and process.pid not in kept and process.session != init.session
+        ]
 
     def _await_init(self, timeout_s: float = 10) -> Process:
         deadline = monotonic() + timeout_s

@@ -14,10 +14,11 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Process:
-    """`start` is in clock ticks since boot."""
+    """`start` is in clock ticks since boot; `session` is 0 when it began outside our namespace."""
 
     pid: int
     parent: int
+    session: int
     command: str
     start: int
 
@@ -29,7 +30,7 @@ def parse_stat(text: str) -> Process | None:
     if not found or len(fields) < 20 or fields[0] in "ZX":
         return None
     pid, _, command = head.partition(" (")
-    return Process(int(pid), int(fields[1]), command, int(fields[19]))
+    return Process(int(pid), int(fields[1]), int(fields[3]), command, int(fields[19]))
 
 
 def read(pid: int) -> Process | None:
