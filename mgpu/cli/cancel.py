@@ -31,8 +31,6 @@ def cancel(context: click.Context, /, ids: tuple[str, ...], **given: Any) -> int
         raise bad_request("which jobs?", "give numbers, or --me, --user, --state, --name, --partition")
     if ids:
         wanted["ids"] = [job_number(text) for text in ids]
-    if "states" in wanted:
-        wanted["states"] = wanted["states"].split(",")
     session = session_of(context)
     answer = session.call("POST", "/v1/cancel", {"request_id": os.urandom(16).hex(), **wanted})
     errors = answer.get("errors") or []

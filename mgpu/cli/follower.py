@@ -58,6 +58,7 @@ class Follower:
         self._stop_sent = True
         self._told_reason = ""
         self._told_attempt = 0
+        self._told_notices: set[str] = set()
         self._status_shown = False
 
     def run(self) -> int:
@@ -102,12 +103,19 @@ class Follower:
             self._job = event.body["job"]
             self._sink.node_of = {part["rank"]: part["node"] for part in self._job.get("allocation") or ()}
             self._tell_where()
-        elif event.name == "notice" and not self._quiet:
-            self._tell(str(event.body.get("text", "")))
+        elif event.name == "notice":
+            self._notice(str(event.body.get("text", "")))
         elif event.name == "lost":
             self._lost(event.body)
         elif event.name == "found":
             self._found()
+
+    def _notice(self, text: str) -> None:
+        """A stream that was opened again begins with all of them."""
+        if text not in self._told_notices:
+            self._told_notices.add(text)
+            if not self._quiet:
+                self._tell(text)
 
     def _lost(self, body: dict[str, Any]) -> None:
         self._lost_since = self._lost_since or clock.monotonic()

@@ -52,7 +52,7 @@ def follow(context: click.Context, prepared: Prepared) -> int:
         options.pop("error", None)
     master = session_of(context).master()
     try:
-        job_id = send(context, prepared.body)
+        job_id = send(context, prepared)
     except KeyboardInterrupt:
         take_back(master.location.endpoint, prepared.body)
         raise

@@ -60,10 +60,10 @@ def wire_keys(kind: str) -> set[str]:
     return WIRE_KEYS - {"output", "error"} if kind == "srun" else WIRE_KEYS
 
 
-def send(context: click.Context, body: dict[str, Any]) -> int:
+def send(context: click.Context, prepared: Prepared) -> int:
     """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
-    answer = session_of(context).call("POST", "/v1/jobs", body)
-    for notice in answer.get("notices") or ():
+    answer = session_of(context).call("POST", "/v1/jobs", prepared.body)
+    for notice in () if prepared.options.get("quiet") else answer.get("notices") or ():
         say(notice)
     return int(answer["job_id"])
 

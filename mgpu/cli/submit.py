@@ -36,7 +36,7 @@ def submit(context: click.Context, /, **given: Any) -> int:
         if session.json:
             raise bad_request("--interactive has no --json", "leave out one of them")
         return follow(context, prepared)
-    job_id = send(context, prepared.body)
+    job_id = send(context, prepared)
     if session.json:
         session.print_json({"job_id": job_id})
     else:

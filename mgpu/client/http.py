@@ -28,7 +28,7 @@ EXIT_CODES = {
     "no_master": 69,
     "not_allowed": 77,
 }
-EXIT_CODES_BY_STATUS = {400: 2, 403: 77, 404: 1, 409: 2, 503: 69}
+EXIT_CODES_BY_STATUS = {400: 2, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
 
 class MasterError(Exception):

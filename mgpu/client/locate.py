@@ -33,7 +33,7 @@ class Location(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def locate(  # noqa: PLR0913, PLR0917 - the three options, and the three things they are judged by
+def locate(
     config: str | None,
     state_dir: str | None,
     master: str | None,

@@ -1,0 +1,84 @@
+"""A program of the test's own stands where the master's would: start.command is the only thing that differs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mgpu.client import start
+from mgpu.client.http import Endpoint, NoMaster
+from mgpu.client.locate import Location
+
+SERVER = """
+import os, socket, sys
+folder = sys.argv[1]
+with open(os.path.join(folder, "pids"), "a") as file:
+    file.write(f"{os.getpid()} {os.getsid(0)} {os.getcwd()}\\n")
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(os.path.join(folder, "mgpu.sock"))
+listener.listen()
+while True:
+    connection, _ = listener.accept()
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
+    connection.close()
+"""
+
+
+def location(folder: Path, personal: bool = True) -> Location:
+    endpoint = Endpoint(str(folder / "mgpu.sock"), "", (os.getuid(),))
+    return Location("/etc/some.yaml", str(folder), endpoint, personal)
+
+
+def test_the_command_line_names_everything(tmp_path: Path) -> None:
+    assert start.command(location(tmp_path))[1:] == [
+        "-m", "mgpu", "daemon", "--personal", "--config", "/etc/some.yaml", "--state-dir", str(tmp_path),
+    ]  # fmt: skip
+
+
+def test_many_clients_at_one_instant_start_one_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "state"
+    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", SERVER, str(folder)])
+    failures: list[Exception] = []
+
+    def client() -> None:
+        try:
+            start.ensure(location(folder))
+        except NoMaster as error:
+            failures.append(error)
+
+    clients = [threading.Thread(target=client) for _ in range(6)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    lines = (folder / "pids").read_text().splitlines()
+    pid, session, cwd = lines[0].split()
+    os.kill(int(pid), signal.SIGTERM)
+    os.waitpid(int(pid), 0)
+    assert failures == []
+    assert len(lines) == 1
+    assert (session, cwd) == (pid, "/")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "master.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_one_that_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; print('older'); print('node gpu01: no such key', file=sys.stderr); sys.exit(2)"
+    (tmp_path / "master.log").write_text("of another day\n")
+    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", code])
+    with pytest.raises(NoMaster, match="the master did not start: (node gpu01: no such key|older)") as caught:
+        start.ensure(location(tmp_path))
+    assert caught.value.exit_code == 69
+    assert "master.log" in caught.value.hint
+
+
+def test_none_is_started_for_a_named_socket(tmp_path: Path) -> None:
+    with pytest.raises(NoMaster, match="no master answers at"):
+        start.ensure(location(tmp_path / "none", personal=False))
+    assert not (tmp_path / "none").exists()
