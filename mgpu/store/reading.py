@@ -82,6 +82,20 @@ class Reader:
             Part, select(table).where(tables.OPEN_PART).order_by(table.c.job_id, table.c.attempt, table.c.rank)
         )
 
+    def open_attempts(self) -> list[tuple[Job, Attempt, list[Part]]]:
+        """The attempts with open parts, each with its job and all of its parts by rank."""
+        parts, jobs, attempts = tables.parts, tables.jobs, tables.attempts
+        open_ones = select(parts.c.job_id, parts.c.attempt).where(tables.OPEN_PART).distinct().subquery()
+        of_part = and_(parts.c.job_id == open_ones.c.job_id, parts.c.attempt == open_ones.c.attempt)
+        of_attempt = and_(attempts.c.job_id == open_ones.c.job_id, attempts.c.number == open_ones.c.attempt)
+        found: dict[tuple[JobId, int], list[Part]] = {}
+        for part in self._all(Part, select(parts).join(open_ones, of_part).order_by(parts.c.rank)):
+            found.setdefault((part.job_id, part.attempt), []).append(part)
+        of_job = jobs.c.job_id.in_(select(open_ones.c.job_id))
+        by_id = {job.job_id: job for job in self._all(Job, select(jobs).where(of_job))}
+        tried = self._all(Attempt, select(attempts).join(open_ones, of_attempt).order_by(attempts.c.job_id))
+        return [(by_id[one.job_id], one, found[one.job_id, one.number]) for one in tried]
+
     def parts_of_jobs(self, job_ids: Iterable[JobId]) -> dict[JobId, list[Part]]:
         """The parts of each job's current or last attempt, by rank; a job without an attempt is absent."""
         table, jobs = tables.parts, tables.jobs

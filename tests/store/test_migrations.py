@@ -4,11 +4,11 @@ import sqlite3
 
 import pytest
 from alembic.script import ScriptDirectory
-from stored_values import job
 
 from mgpu.core.errors import StoreError
 from mgpu.store import migrate, tables
 from mgpu.store.store import Store
+from tests.store.stored_values import job
 
 
 def schema(path):

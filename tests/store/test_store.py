@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
-from stored_values import NODE, attempt, job, part, spec
 
 from mgpu.core.errors import StoreError
 from mgpu.core.model import (
@@ -25,6 +24,7 @@ from mgpu.core.model import (
 from mgpu.store.reading import JobFilter
 from mgpu.store.store import Store
 from mgpu.store.writing import HoldConflict
+from tests.store.stored_values import NODE, attempt, job, part, spec
 
 
 @pytest.fixture

@@ -1,0 +1,215 @@
+"""One route per operation: words in, JSON out. What an operation decides is its own; here is only the wire.
+
+Operations block (database, disk, nodes), so they run in threads: a bounded pool for what is quick, another for what
+waits for a node, so that slow nodes never hold up the queue's listing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from mgpu.api import stream
+from mgpu.api.connection import caller_of
+from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
+from mgpu.core.model import JobId
+from mgpu.ops import cancel, jobs, nodes, output, status, submit
+from mgpu.ops.context import Context
+
+BODY_LIMIT = 8 << 20
+QUICK_THREADS = 8
+NODE_THREADS = 4
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def build_app(context: Context) -> web.Application:
+    """The application; its threads end with its clean-up."""
+    routes = _Routes(context)
+    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_errors, routes.admit])
+    app.add_routes(routes.table())
+    app.on_shutdown.append(routes.streams.close_all)
+    app.on_cleanup.append(routes.close)
+    return app
+
+
+class OtherConfig(MgpuError):
+    code = "other_config"
+
+
+_STATUS: tuple[tuple[type[MgpuError], HTTPStatus], ...] = (
+    (OtherConfig, HTTPStatus.CONFLICT),
+    (RequestError, HTTPStatus.BAD_REQUEST),
+    (NotAllowed, HTTPStatus.FORBIDDEN),
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (MgpuError, HTTPStatus.SERVICE_UNAVAILABLE),  # a node that cannot be reached, for one
+)
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every failure as `{"error": {code, message, hint}}`."""
+    try:
+        return await handler(request)
+    except MgpuError as error:
+        answer = next(answer for kind, answer in _STATUS if isinstance(error, kind))
+        return _error(answer, error.as_json())
+    except web.HTTPException as error:  # aiohttp's own: no such route, body too large
+        code = {404: "not_found", 405: "bad_request", 413: "too_large"}.get(error.status, "bad_request")
+        text = f"{request.method} {request.path}: {error.reason}"
+        return _error(HTTPStatus(error.status), {"code": code, "message": text, "hint": ""})
+    except ConnectionError:
+        raise
+    except Exception as error:
+        logger.exception("%s %s failed", request.method, request.path)
+        text = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
+        return _error(
+            HTTPStatus.INTERNAL_SERVER_ERROR, {"code": "internal", "message": text, "hint": "see the master's log"}
+        )
+
+
+def _error(answer: HTTPStatus, error: dict[str, str]) -> web.Response:
+    return web.json_response({"error": error}, status=answer)
+
+
+class _Routes:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._quick = ThreadPoolExecutor(QUICK_THREADS, "api")
+        self._patient = ThreadPoolExecutor(NODE_THREADS, "api-node")
+        self.streams = stream.Streams(context, self._run)
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/v1/status", self._status),
+            web.post("/v1/stop", self._stop),
+            web.post("/v1/jobs", self._submit),
+            web.get("/v1/jobs", self._list_jobs),
+            web.post("/v1/cancel", self._cancel),
+            web.get("/v1/jobs/{job}", self._show_job),
+            web.get("/v1/jobs/{job}/why", self._why),
+            web.get("/v1/jobs/{job}/output", self._output),
+            web.get("/v1/jobs/{job}/stream", self._stream),
+            web.get("/v1/nodes", self._list_nodes),
+            web.get("/v1/nodes/{node}", self._show_node),
+            web.post("/v1/nodes/{node}/probe", self._probe),
+            web.get("/v1/nodes/{node}/hostkeys", self._host_keys),
+            web.post("/v1/nodes/{node}/trust", self._trust),
+        ]
+
+    @web.middleware
+    async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Only those this master is for, and only if they mean the same configuration."""
+        context, caller = self._context, caller_of(request)
+        if context.personal and not context.is_operator(caller):
+            raise NotAllowed(
+                f"this master serves uid {context.owner_uid} alone", "start your own: any mgpu command does"
+            )
+        meant, ours = request.headers.get("X-Mgpu-Config"), status.config_name(context)
+        if meant is not None and not _same_file(meant, ours):
+            raise OtherConfig(
+                f"the master runs with {_config_words(ours)}, this command means {_config_words(meant)}",
+                "name the same with --config, or `mgpu stop` and start it anew, or use another --state-dir",
+            )
+        return await handler(request)
+
+    async def close(self, _app: web.Application) -> None:
+        for pool in (self._quick, self._patient):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._quick, function, *arguments)
+
+    async def _run_patiently(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._patient, function, *arguments)
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        return web.json_response(await self._run(status.status, self._context))
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(status.stop, self._context, caller_of(request)))
+
+    async def _submit(self, request: web.Request) -> web.Response:
+        made = await self._run(submit.submit, self._context, caller_of(request), await _body(request))
+        answer = {"job_id": made.job_id, "notices": made.notices}
+        return web.json_response(answer, status=HTTPStatus.CREATED if made.created else HTTPStatus.OK)
+
+    async def _list_jobs(self, request: web.Request) -> web.Response:
+        wanted = jobs.parse_filter(request.query)
+        # made into text in the thread too: a long list would hold up everybody else here
+        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, wanted)))
+        return web.Response(text=text, content_type="application/json")
+
+    async def _cancel(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await self._run(cancel.cancel, self._context, caller_of(request), body))
+
+    async def _show_job(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(jobs.show_job, self._context, _job(request)))
+
+    async def _why(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(jobs.why, self._context, _job(request)))
+
+    async def _output(self, request: web.Request) -> web.Response:
+        wanted = output.parse_output_request(_job(request), request.query)
+        found = await self._run(output.read_output, self._context, caller_of(request), wanted)
+        headers = {"X-Mgpu-Size": str(found.size), "X-Mgpu-Complete": str(int(found.complete))}
+        return web.Response(body=found.data, headers=headers, content_type="application/octet-stream")
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        return await self.streams.serve(request, caller_of(request), _job(request))
+
+    async def _list_nodes(self, _request: web.Request) -> web.Response:
+        return web.json_response(await self._run(nodes.list_nodes, self._context))
+
+    async def _show_node(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(nodes.show_node, self._context, _node(request)))
+
+    async def _probe(self, request: web.Request) -> web.Response:
+        answer = await self._run_patiently(nodes.probe_node, self._context, caller_of(request), _node(request))
+        return web.json_response(answer)
+
+    async def _host_keys(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run_patiently(nodes.host_keys, self._context, _node(request)))
+
+    async def _trust(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        answer = await self._run_patiently(nodes.trust_node, self._context, caller_of(request), _node(request), body)
+        return web.json_response(answer)
+
+
+def _job(request: web.Request) -> JobId:
+    return jobs.parse_job_id(request.match_info["job"])
+
+
+def _node(request: web.Request) -> str:
+    return request.match_info["node"]
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        body = json.loads(await request.read())
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise RequestError("the body must be a JSON object")
+    return body
+
+
+def _same_file(meant: str, ours: str) -> bool:
+    return meant == ours or bool(meant and ours and os.path.realpath(meant) == os.path.realpath(ours))
+
+
+def _config_words(name: str) -> str:
+    return f"the configuration {name}" if name else "no configuration"

@@ -1,0 +1,110 @@
+"""The server: a thread with an event loop of its own, listening on a unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import stat
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+
+from aiohttp import web
+
+from mgpu.api.app import build_app
+from mgpu.core.errors import StoreError
+from mgpu.ops.context import Context
+
+SHUTDOWN_S = 3.0  # for answers that are being made
+BACKLOG = 512
+PATH_LIMIT = 107  # of the kernel
+
+
+class Server:
+    """`start` returns once it can be connected to. The caller holds the master's lock: a socket file that is there
+    already was left by a master that died, and is replaced."""
+
+    def __init__(self, context: Context, path: Path) -> None:
+        self._context = context
+        self._path = path
+        self._mode = 0o600 if context.personal else 0o666
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="api", daemon=True)
+        self._ready: Future[None] = Future()
+        self._identity: tuple[int, int] | None = None
+
+    def start(self) -> None:
+        """Raises StoreError if the socket cannot be made."""
+        self._thread.start()
+        self._ready.result()
+
+    def stop(self) -> None:
+        """The socket's file goes first, so that nobody connects to what is ending; open streams are told to come back
+        later. Returns when the thread has ended."""
+        self._unlink()
+        if self._thread.is_alive():
+            with suppress(RuntimeError):  # it ends by itself just now
+                self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        runner = web.AppRunner(build_app(self._context), access_log=None, shutdown_timeout=SHUTDOWN_S)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listen(self._path, self._mode), backlog=BACKLOG).start()
+            found = self._path.stat()
+            self._identity = (found.st_dev, found.st_ino)
+            self._ready.set_result(None)
+            await self._stop.wait()
+        finally:
+            await runner.cleanup()
+
+    def _unlink(self) -> None:
+        """Only our own: after us another master may have put its socket there."""
+        with suppress(FileNotFoundError):
+            found = self._path.stat()
+            if (found.st_dev, found.st_ino) == self._identity:
+                self._path.unlink()
+
+
+def listen(path: Path, mode: int) -> socket.socket:
+    """A socket that listens at `path` with that mode. It gets both in a private folder and is then moved to its place:
+    at no moment, and under no umask, can anybody else connect to it or nobody at all. Raises StoreError."""
+    if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
+        raise StoreError(f"{path}: not a socket: it is in the way", "move it away, or name another --state-dir")
+    if len(os.fsencode(path)) > PATH_LIMIT:
+        raise StoreError(f"{path}: too long for a socket ({PATH_LIMIT} bytes)", "name a shorter --state-dir")
+    folder = path.with_name(f".{secrets.token_hex(4)}")
+    made = folder / "s"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        folder.mkdir(mode=0o700)
+        listener.bind(str(made))
+        made.chmod(mode)
+        listener.listen(BACKLOG)
+        made.replace(path)
+    except OSError as error:
+        listener.close()
+        raise StoreError(
+            f"{path}: cannot listen there: {error.strerror or error}", "name another --state-dir"
+        ) from error
+    finally:
+        with suppress(FileNotFoundError):
+            made.unlink()
+        with suppress(FileNotFoundError):
+            folder.rmdir()
+    return listener

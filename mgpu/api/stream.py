@@ -1,0 +1,144 @@
+"""A job's output and states as they come, over a WebSocket.
+
+Each round looks at the stored state and the spool together and sends what is new; then it waits for a wake-up of the
+spool. Nothing is kept in between but offsets, so a slow reader costs nothing: sending waits for it, and what comes
+meanwhile waits in the spool. The state is looked at before the bytes: once it says that everything is collected, the
+bytes read after that are all there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import WSCloseCode, web
+
+from mgpu.core.model import JobId
+from mgpu.ops import output
+from mgpu.ops.context import Caller, Context
+from mgpu.ops.output import Chunk, Look, Position
+
+Run = Callable[..., Awaitable[Any]]
+HEAD = struct.Struct(">BHQ")  # kind, rank, offset
+KIND = {"stdout": 1, "stderr": 2}
+LOOK_AGAIN_S = 5.0  # should a wake-up ever be missed
+CLOSE_S = 2.0
+
+
+class Streams:
+    """All that are open now."""
+
+    def __init__(self, context: Context, run: Run) -> None:
+        self._context = context
+        self._run = run
+        self._open: set[web.WebSocketResponse] = set()
+
+    async def serve(self, request: web.Request, caller: Caller, job_id: JobId) -> web.WebSocketResponse:
+        """Refusals come as ordinary answers, before the connection becomes a WebSocket."""
+        await self._run(output.may_follow, self._context, caller, job_id)
+        position = output.parse_position(request.query)
+        socket = web.WebSocketResponse(timeout=CLOSE_S, compress=False)
+        await socket.prepare(request)
+        self._open.add(socket)
+        try:
+            await _Follower(self._context, self._run, socket, job_id, position).follow()
+        finally:
+            self._open.discard(socket)
+        return socket
+
+    async def close_all(self, _app: web.Application) -> None:
+        """The clients come back by themselves, to the next master, at the offsets that they have."""
+        closing = [socket.close(code=WSCloseCode.GOING_AWAY, message=b"the master ends") for socket in self._open]
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), CLOSE_S)
+
+
+class _Follower:
+    def __init__(self, context: Context, run: Run, socket: web.WebSocketResponse, job_id: JobId, position: Position):
+        self._context = context
+        self._run = run
+        self._socket = socket
+        self._job_id = job_id
+        self._position = position
+        self._waited = False  # it was there before the first attempt
+        self._told: tuple[object, ...] = ()
+        self._told_attempt = position.attempt  # what the client takes the next bytes for
+        self._told_notices = 0
+        self._news = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Until everything is sent or the client goes."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has just ended
+                loop.call_soon_threadsafe(self._news.set)
+
+        listener = asyncio.create_task(self._listen())
+        self._context.spool.subscribe(self._job_id, wake)
+        await self._run(self._context.control.watch, self._job_id, True)
+        try:
+            await self._send_all()
+        except ConnectionError:
+            pass  # the client has gone
+        finally:
+            self._context.spool.unsubscribe(self._job_id, wake)
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+            await asyncio.shield(self._run(self._context.control.watch, self._job_id, False))
+
+    async def _listen(self) -> None:
+        """The client says nothing, but its going has to be noticed."""
+        async for _message in self._socket:
+            pass
+        self._news.set()
+
+    async def _send_all(self) -> None:
+        position = self._position
+        while not self._socket.closed:
+            self._news.clear()
+            look: Look = await self._run(output.look, self._context, self._job_id, position)
+            await self._tell_state(look)
+            if position.attempt == 0 and look.job.attempt > 0:
+                position.attempt = 1 if self._waited else look.job.attempt
+                await self._tell_attempt()
+            elif look.chunks:
+                await self._send(look.chunks)
+            elif look.complete and look.job.attempt > position.attempt > 0:
+                position.next_attempt()
+                await self._tell_attempt()
+            elif look.job.state.final and (look.complete or look.job.attempt < position.attempt):
+                await self._event("end", job=look.job_json)
+                await self._socket.close()
+            else:
+                self._waited = True
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), LOOK_AGAIN_S)
+
+    async def _tell_state(self, look: Look) -> None:
+        if look.signature != self._told:
+            self._told = look.signature
+            self._told_attempt = self._told_attempt or look.job.attempt
+            await self._event("state", job=look.job_json)
+        for text in look.notices[self._told_notices :]:
+            await self._event("notice", text=text)
+        self._told_notices = len(look.notices)
+
+    async def _tell_attempt(self) -> None:
+        """Only if the client would take the bytes for those of another one."""
+        if self._position.attempt != self._told_attempt:
+            self._told_attempt = self._position.attempt
+            await self._event("attempt", attempt=self._told_attempt)
+
+    async def _send(self, chunks: Sequence[Chunk]) -> None:
+        for chunk in chunks:
+            head = HEAD.pack(KIND[chunk.stream], chunk.rank, chunk.offset)
+            await self._socket.send_bytes(head + chunk.data)
+            self._position.advance(chunk)
+
+    async def _event(self, name: str, **values: Any) -> None:
+        await self._socket.send_str(json.dumps({"event": name, **values}))

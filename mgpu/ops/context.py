@@ -1,0 +1,125 @@
+"""What every operation is given, who asks, and the little that only the master can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mgpu.config.faults import did_you_mean
+from mgpu.config.model import Config, NodeConfig
+from mgpu.core.errors import NotAllowed, NotFound
+from mgpu.core.model import Audit, Job, JobId, NodeName, NodeView, Wait
+from mgpu.store.reading import Reader
+from mgpu.store.spool import Spool
+from mgpu.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: known from the connection, never from what was said on it."""
+
+    uid: int
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    """`line` is what known_hosts would hold."""
+
+    type: str
+    fingerprint: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostKeys:
+    """The keys that a node offers beside those on file. `status`: new (none on file), same, or changed."""
+
+    address: str
+    keys: tuple[HostKey, ...]
+    known: tuple[HostKey, ...]
+    status: str
+
+
+class Waker(Protocol):
+    def wake(self) -> None:
+        """The stored state has changed: look at it soon. Returns at once; any thread may call it."""
+
+
+class Control(Protocol):
+    """The master, as the operations see it. All may be called from any thread, names are of known nodes."""
+
+    def probe(self, node: NodeName) -> None:
+        """Returns once a fresh observation is stored. Raises MgpuError if there is none to be had."""
+
+    def host_keys(self, node: NodeName) -> HostKeys:
+        """Asks the node. Raises MgpuError."""
+
+    def trust(self, node: NodeName, lines: Sequence[str]) -> int:
+        """Takes these keys as the node's own; how many were new. Raises MgpuError."""
+
+    def stop(self) -> None:
+        """The master ends soon, jobs run on. Returns at once."""
+
+    def views(self) -> Sequence[NodeView]:
+        """All nodes of the inventory, in its order, as the planner sees them now."""
+
+    def waits(self) -> dict[JobId, Wait]:
+        """Of the last plan."""
+
+    def watch(self, job_id: JobId, on: bool) -> None:
+        """Somebody begins or ceases to follow this job's output live (counted)."""
+
+    def errors(self) -> Sequence[str]:
+        """What went wrong lately, one line each, newest last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`started` in seconds since the epoch; `owner_uid` is who runs the master. A personal master serves nobody else,
+    but root."""
+
+    store: Store
+    spool: Spool
+    config: Config
+    waker: Waker
+    control: Control
+    started: float
+    owner_uid: int
+    personal: bool = True
+
+    def is_operator(self, caller: Caller) -> bool:
+        return caller.uid in (0, self.owner_uid)
+
+    def node_config(self, name: str) -> NodeConfig:
+        """Raises NotFound, with the nearest name that there is."""
+        for node in self.config.nodes:
+            if node.name == name:
+                return node
+        names = [str(node.name) for node in self.config.nodes]
+        raise NotFound(f"there is no node {name!r}{did_you_mean(name, names)}", "mgpu nodes lists them")
+
+
+def find_job(reader: Reader, job_id: JobId) -> Job:
+    job = reader.job(job_id)
+    if job is None:
+        raise NotFound(f"there is no job {job_id}", "mgpu queue and mgpu history list them")
+    return job
+
+
+def require_owner(context: Context, caller: Caller, job: Job, what: str) -> None:
+    """`what` reads like "cancel it"."""
+    if job.uid != caller.uid and not context.is_operator(caller):
+        raise NotAllowed(f"job {job.job_id} belongs to {job.user}: {caller.user} may not {what}")
+
+
+def require_operator(context: Context, caller: Caller, what: str) -> None:
+    """`what` reads like "stop the master"."""
+    if not context.is_operator(caller):
+        raise NotAllowed(f"{caller.user} may not {what}: only root and who runs the master may")
+
+
+def record(context: Context, entry: Audit) -> None:
+    with context.store.write() as w:
+        w.audit(entry)

@@ -1,0 +1,106 @@
+"""What is queued, runs and ended, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from mgpu.core.errors import RequestError
+from mgpu.core.model import Job, JobId, JobState, Part, Wait
+from mgpu.ops import render
+from mgpu.ops.context import Context, find_job
+from mgpu.ops.render import Json
+from mgpu.store.reading import JobFilter, Scope
+
+SCOPES = ("active", "ended", "all")
+ENDED_LIMIT = 1000  # of the newest, unless the caller says otherwise: a history has no end
+MOST = 100_000
+
+
+def list_jobs(context: Context, wanted: JobFilter) -> Json:
+    with context.store.read() as r:
+        jobs = r.jobs(wanted)
+        parts = r.parts_of_jobs(job.job_id for job in jobs)
+    waits = context.control.waits()
+    return {"jobs": [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]}
+
+
+def show_job(context: Context, job_id: JobId) -> Json:
+    """The job as in the list, and each of its attempts."""
+    with context.store.read() as r:
+        job = find_job(r, job_id)
+        attempts = [(attempt, r.parts(job_id, attempt.number)) for attempt in r.attempts(job_id)]
+    parts = attempts[-1][1] if attempts else []
+    shown = render.job(job, parts, context.control.waits().get(job_id))
+    shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
+    return shown
+
+
+def why(context: Context, job_id: JobId) -> Json:
+    """Why the job waits, with each node's reason; or where it runs; or how it ended."""
+    with context.store.read() as r:
+        job = find_job(r, job_id)
+        parts = r.parts(job_id, job.attempt)
+    wait = context.control.waits().get(job_id)
+    answer: Json = {"job_id": job_id, "state": job.state.value, "reason": job.reason, "detail": job.detail, "nodes": []}
+    if job.state is JobState.PENDING:
+        return {**answer, **_waiting(job, wait)}
+    if not job.detail:
+        answer["detail"] = _where(parts) if job.state is JobState.RUNNING else _how_it_ended(job)
+    answer["nodes"] = [{"node": part.node, "reason": part.reason or part.state.value} for part in parts]
+    return answer
+
+
+def _waiting(job: Job, wait: Wait | None) -> Json:
+    if wait is None:
+        return {"detail": job.detail or "not looked at yet: the master plans in a moment"}
+    nodes = [{"node": node, "reason": reason} for node, reason in wait.nodes]
+    return {"reason": wait.reason, "detail": wait.detail, "nodes": nodes}
+
+
+def _where(parts: list[Part]) -> str:
+    places = [f"{part.node} (GPU {','.join(map(str, part.devices)) or 'none'})" for part in parts]
+    return f"runs on {', '.join(places)}" if places else "about to start"
+
+
+def _how_it_ended(job: Job) -> str:
+    return "" if job.exit_code is None else f"the command ended with exit code {job.exit_code}"
+
+
+def parse_filter(query: Mapping[str, str]) -> JobFilter:
+    """The filter of a list as it was typed. Raises RequestError."""
+    scope = query.get("scope") or "active"
+    if scope not in SCOPES:
+        raise RequestError(f"scope {scope!r} is none of {', '.join(SCOPES)}")
+    limit = query.get("limit") or ("" if scope == "active" else str(ENDED_LIMIT))
+    return JobFilter(
+        scope=cast(Scope, scope),
+        user=query.get("user", ""),
+        partition=query.get("partition", ""),
+        node=query.get("node", ""),
+        name=query.get("name", ""),
+        states=parse_states(query.get("states", "")),
+        ids=tuple(parse_job_id(word) for word in query.get("ids", "").split(",") if word),
+        limit=parse_count("limit", limit, MOST) if limit else None,
+    )
+
+
+def parse_states(text: str) -> tuple[JobState, ...]:
+    words = [word.strip().upper() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in JobState.__members__:
+            raise RequestError(f"there is no job state {word!r}", f"one of {', '.join(JobState.__members__)}")
+    return tuple(JobState(word) for word in words)
+
+
+def parse_job_id(word: object) -> JobId:
+    text = str(word)
+    if isinstance(word, bool) or not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise RequestError(f"{text!r} is not a job number")
+    return JobId(int(text))
+
+
+def parse_count(name: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise RequestError(f"{name} {text!r} is not a whole number")
+    return min(int(text), most)

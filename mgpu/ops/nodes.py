@@ -1,0 +1,79 @@
+"""The nodes: what is there, who has it, and whether they are who they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mgpu import clock
+from mgpu.core.errors import RequestError
+from mgpu.core.model import Audit, Node, NodeView
+from mgpu.ops import render
+from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
+from mgpu.ops.render import Json
+
+
+def list_nodes(context: Context) -> Json:
+    """In the inventory's order."""
+    stored, views = _known(context)
+    return {
+        "nodes": [
+            render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name))
+            for config in context.config.nodes
+        ]
+    }
+
+
+def show_node(context: Context, name: str) -> Json:
+    config = context.node_config(name)
+    stored, views = _known(context)
+    return render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name))
+
+
+def _known(context: Context) -> tuple[dict[str, Node], dict[str, NodeView]]:
+    with context.store.read() as r:
+        stored = {str(node.name): node for node in r.nodes()}
+    return stored, {str(view.name): view for view in context.control.views()}
+
+
+def probe_node(context: Context, caller: Caller, name: str) -> Json:
+    """The node after a fresh look at it. Raises MgpuError when it cannot be reached."""
+    config = context.node_config(name)
+    record(context, Audit(clock.now(), caller.user, "probe", node=config.name))
+    context.control.probe(config.name)
+    context.waker.wake()
+    return show_node(context, name)
+
+
+def host_keys(context: Context, name: str) -> Json:
+    config = context.node_config(name)
+    found = context.control.host_keys(config.name)
+    return {
+        "node": config.name,
+        "address": found.address,
+        "keys": [_host_key(key) for key in found.keys],
+        "known": [_host_key(key) for key in found.known],
+        "status": found.status,
+    }
+
+
+def _host_key(key: HostKey) -> Json:
+    return {"type": key.type, "fingerprint": key.fingerprint, "line": key.line}
+
+
+def trust_node(context: Context, caller: Caller, name: str, payload: Mapping[str, Any]) -> Json:
+    """Takes the lines (as `host_keys` gave them) for the node's own from now on."""
+    require_operator(context, caller, "decide which host keys are trusted")
+    config = context.node_config(name)
+    lines = payload.get("lines")
+    if not isinstance(lines, list) or not lines or not all(_is_line(line) for line in lines):
+        raise RequestError("lines must be a list of lines as known_hosts holds them")
+    trusted = context.control.trust(config.name, lines)
+    record(context, Audit(clock.now(), caller.user, "trust", node=config.name, detail="; ".join(lines)))
+    context.waker.wake()
+    return {"trusted": trusted}
+
+
+def _is_line(line: object) -> bool:
+    """One line: a second one hidden in it would trust what was never shown."""
+    return isinstance(line, str) and 0 < len(line) <= 16_384 and line.isascii() and line.isprintable()

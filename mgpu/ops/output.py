@@ -1,0 +1,168 @@
+"""The output of jobs as far as it has come, and what a reader who follows one needs to know at each look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mgpu.core.errors import NotFound, RequestError
+from mgpu.core.model import Job, JobId, Part
+from mgpu.ops import render
+from mgpu.ops.context import Caller, Context, find_job, require_owner
+from mgpu.ops.jobs import parse_count
+from mgpu.ops.render import Json
+from mgpu.store.spool import Stream
+
+MOST_BYTES = 8 << 20
+CHUNK_BYTES = 64 << 10
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRequest:
+    """`attempt` None = the current or last one."""
+
+    job_id: JobId
+    stream: Stream = "stdout"
+    rank: int = 0
+    attempt: int | None = None
+    offset: int = 0
+    limit: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """`size` is what is stored of the stream; `complete`: no more will come."""
+
+    data: bytes
+    size: int
+    complete: bool
+
+
+def parse_output_request(job_id: JobId, query: Mapping[str, str]) -> OutputRequest:
+    stream = query.get("stream") or "stdout"
+    if stream not in STREAMS:
+        raise RequestError(f"stream {stream!r} is none of stdout, stderr")
+    return OutputRequest(
+        job_id,
+        stream="stdout" if stream == "stdout" else "stderr",
+        rank=number(query, "rank") or 0,
+        attempt=number(query, "attempt"),
+        offset=number(query, "offset") or 0,
+        limit=min(number(query, "limit") or 1 << 20, MOST_BYTES),
+    )
+
+
+def number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    return parse_count(name, text, 1 << 62) if text else None
+
+
+def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Output:
+    """Raises NotFound for a job, attempt or rank that is not there, NotAllowed for somebody else's job."""
+    job, parts = _look_up(context, caller, wanted.job_id, wanted.attempt)
+    if not parts:
+        if wanted.attempt is not None:
+            raise NotFound(f"job {job.job_id} has no attempt {wanted.attempt}", f"the last one is {job.attempt}")
+        return Output(b"", 0, job.state.final)
+    if wanted.rank >= len(parts):
+        raise NotFound(f"job {job.job_id} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
+    part = parts[wanted.rank]
+    complete = part.collected  # looked at before the bytes: all of them are there if it holds
+    size = context.spool.size(part.key, wanted.stream)
+    data = context.spool.read(part.key, wanted.stream, wanted.offset, wanted.limit)
+    return Output(data, max(size, wanted.offset + len(data) if data else 0), complete)
+
+
+def _look_up(context: Context, caller: Caller, job_id: JobId, attempt: int | None) -> tuple[Job, list[Part]]:
+    with context.store.read() as r:
+        job = find_job(r, job_id)
+        require_owner(context, caller, job, "read its output")
+        return job, r.parts(job_id, job.attempt if attempt is None else attempt)
+
+
+# --- following ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Position:
+    """Where a follower stands: which ranks it wants (None = all), which attempt (0 = none has begun), and how far it
+    is in each stream. `start` is where every rank begins."""
+
+    rank: int | None = None
+    attempt: int = 0
+    start: dict[Stream, int] = field(default_factory=dict)
+    reached: dict[tuple[int, Stream], int] = field(default_factory=dict)
+
+    def offset(self, rank: int, stream: Stream) -> int:
+        return self.reached.get((rank, stream), self.start.get(stream, 0))
+
+    def advance(self, chunk: Chunk) -> None:
+        self.reached[chunk.rank, chunk.stream] = chunk.offset + len(chunk.data)
+
+    def next_attempt(self) -> None:
+        self.attempt += 1
+        self.start, self.reached = {}, {}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    stream: Stream
+    rank: int
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`signature` changes with what a follower wants to hear of, `job_json` is then the news. `complete`: if there are
+    no `chunks`, nothing more will come of the attempt."""
+
+    job: Job
+    job_json: Json
+    signature: tuple[object, ...]
+    notices: Sequence[str]
+    chunks: Sequence[Chunk]
+    complete: bool
+
+
+def parse_position(query: Mapping[str, str]) -> Position:
+    start = {stream: number(query, stream) or 0 for stream in STREAMS}
+    return Position(rank=number(query, "rank"), attempt=number(query, "attempt") or 0, start=start)
+
+
+def may_follow(context: Context, caller: Caller, job_id: JobId) -> None:
+    """Raises NotFound or NotAllowed."""
+    with context.store.read() as r:
+        require_owner(context, caller, find_job(r, job_id), "read its output")
+
+
+def look(context: Context, job_id: JobId, position: Position) -> Look:
+    """The job now, and the next bytes of the attempt."""
+    with context.store.read() as r:
+        job = find_job(r, job_id)
+        current = r.parts(job_id, job.attempt)
+        followed = current if position.attempt == job.attempt else r.parts(job_id, position.attempt)
+        notices = [entry.detail for entry in r.audits(job_id=job_id) if entry.what == "notice"]
+    if position.rank is not None:
+        followed = [part for part in followed if part.rank == position.rank]
+    shown = render.job(job, current, context.control.waits().get(job_id))
+    return Look(
+        job=job,
+        job_json=shown,
+        signature=(job.state, job.attempt, shown["reason"], job.stop, *((p.state, p.pid) for p in current)),
+        notices=notices,
+        chunks=_next_chunks(context, followed, position),
+        complete=job.attempt >= position.attempt and all(part.collected for part in followed),
+    )
+
+
+def _next_chunks(context: Context, parts: Sequence[Part], position: Position) -> list[Chunk]:
+    chunks = []
+    for part in parts:
+        for stream in STREAMS:
+            offset = position.offset(part.rank, stream)
+            data = context.spool.read(part.key, stream, offset, CHUNK_BYTES)
+            if data:
+                chunks.append(Chunk(stream, part.rank, offset, data))
+    return chunks

@@ -1,0 +1,152 @@
+"""Values as the JSON that clients and their scripts rely on: keys are stable, times ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from mgpu.config.model import NodeConfig
+from mgpu.core.model import (
+    Attempt,
+    DeviceState,
+    DeviceUuid,
+    DeviceView,
+    GpuProcess,
+    Job,
+    JobState,
+    Node,
+    NodeView,
+    Observation,
+    Part,
+    Wait,
+)
+from mgpu.core.shape import shape_of
+
+Json = dict[str, Any]
+
+
+def moment(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
+    """`parts` are those of the current attempt. A job that waits has no allocation, whatever it had before."""
+    pending = value.state is JobState.PENDING
+    parts = () if pending else parts
+    shape = shape_of(value.spec.request)
+    waits = wait if pending else None
+    return {
+        "job_id": value.job_id,
+        "name": value.spec.name,
+        "user": value.user,
+        "state": value.state.value,
+        "reason": waits.reason if waits else value.reason,
+        "gpus": sum(len(part.uuids) for part in parts) if parts else shape.total,
+        "nodes": len(parts) or len(shape.sizes) or 1,
+        "command": value.spec.command.display(),
+        "submit_time": moment(value.submit_time),
+        "start_time": moment(value.start_time),
+        "end_time": moment(value.end_time),
+        "exit_code": value.exit_code,
+        "attempt": value.attempt,
+        "allocation": [allocation(part) for part in parts],
+        "detail": waits.detail if waits else value.detail,
+        "kind": value.spec.kind.value,
+        "partition": value.spec.request.partition,
+        "priority": value.spec.priority,
+        "time_limit_s": value.spec.time_limit_s,
+        "stop": value.stop,
+    }
+
+
+def allocation(part: Part) -> Json:
+    return {
+        "rank": part.rank,
+        "node": part.node,
+        "hostname": part.hostname,
+        "address": part.address,
+        "devices": list(part.devices),
+        "uuids": list(part.uuids),
+        "pid": part.pid,
+        "state": part.state.value,
+        "exit_code": part.exit_code,
+        "reason": part.reason,
+    }
+
+
+def attempt(value: Attempt, parts: Iterable[Part]) -> Json:
+    return {
+        "attempt": value.number,
+        "state": value.state.value,
+        "created": moment(value.created),
+        "start_time": moment(value.started),
+        "end_time": moment(value.ended),
+        "exit_code": value.exit_code,
+        "failure": value.failure.value,
+        "reason": value.reason,
+        "allocation": [allocation(part) for part in parts],
+    }
+
+
+def node(config: NodeConfig, stored: Node, view: NodeView | None) -> Json:
+    seen = stored.observation
+    devices = view.devices if view else ()
+    return {
+        "node_id": config.name,
+        "state": stored.state.value,
+        "reason": (view.reason if view else "") or stored.reason,
+        "address": config.ssh.host,
+        "hostname": seen.hostname if seen else config.facts.hostname,
+        "partition": ",".join(config.facts.partitions),
+        "gpu_type": config.facts.gpu_type or _only_name(devices),
+        "last_seen": moment(stored.last_seen),
+        "gpus": [gpu(device, seen) for device in devices],
+        "use": _use(devices),
+        "jobs": view.jobs if view else 0,
+        "connection": config.connection,
+        "notes": list(seen.notes) if seen else [],
+    }
+
+
+def gpu(device: DeviceView, seen: Observation | None) -> Json:
+    reading = next((gpu for gpu in seen.gpus if gpu.uuid == device.uuid), None) if seen else None
+    return {
+        "index": device.index,
+        "uuid": device.uuid,
+        "name": device.name,
+        "memory_total_mib": device.memory_total_mib,
+        "memory_used_mib": reading.memory_used_mib if reading else None,
+        "utilization": reading.utilization if reading else None,
+        "state": device.state.value,
+        "reason": device.reason,
+        "job_id": device.job_id,
+        "processes": [process(found) for found in _processes_on(device.uuid, seen)],
+    }
+
+
+def process(value: GpuProcess) -> Json:
+    return {
+        "pid": value.pid,
+        "user": value.user,
+        "memory_mib": value.memory_mib,
+        "command": value.command,
+        "age_s": value.age_s,
+    }
+
+
+def _processes_on(uuid: DeviceUuid, seen: Observation | None) -> list[GpuProcess]:
+    return [found for found in seen.processes if found.uuid == uuid] if seen else []
+
+
+def _only_name(devices: Sequence[DeviceView]) -> str:
+    names = {device.name for device in devices}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _use(devices: Sequence[DeviceView]) -> str:
+    """idle, mixed or allocated: how much of the node our jobs have."""
+    held = sum(device.state is DeviceState.ALLOCATED for device in devices)
+    return "idle" if held == 0 else "allocated" if held == len(devices) else "mixed"

@@ -1,0 +1,45 @@
+"""The master itself: how it is, and that it should end."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import mgpu
+from mgpu import clock
+from mgpu.core.model import Audit, JobState
+from mgpu.ops.context import Caller, Context, record, require_operator
+from mgpu.ops.render import Json, moment
+
+
+def config_name(context: Context) -> str:
+    """The configuration as the wire names it: an absolute path, "" for none."""
+    return str(context.config.path) if context.config.path else ""
+
+
+def status(context: Context) -> Json:
+    with context.store.read() as r:
+        jobs = r.count_by_state()
+        nodes = Counter(node.state.value for node in r.nodes())
+    return {
+        "version": mgpu.__version__,
+        "pid": os.getpid(),
+        "uid": context.owner_uid,
+        "database_id": context.store.database_id,
+        "config": config_name(context),
+        "state_dir": str(context.store.path.parent),
+        "started": moment(context.started),
+        "uptime_s": int(clock.now() - context.started),
+        "queue": {state.value: jobs.get(state, 0) for state in (JobState.PENDING, JobState.RUNNING)},
+        "nodes": dict(nodes),
+        "warnings": list(context.config.warnings),
+        "errors": list(context.control.errors()),
+    }
+
+
+def stop(context: Context, caller: Caller) -> Json:
+    """The answer comes before the end."""
+    require_operator(context, caller, "stop the master")
+    record(context, Audit(clock.now(), caller.user, "stop"))
+    context.control.stop()
+    return {"stopping": True}

@@ -1,0 +1,71 @@
+"""A wish for a job becomes a row. Sent twice (its answer got lost) it is still one job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mgpu import clock
+from mgpu.core.errors import NotAllowed, RequestError
+from mgpu.core.model import Audit, Job, JobId, JobSpec, JobState
+from mgpu.core.request import parse_submission
+from mgpu.ops.context import Caller, Context
+
+_REQUEST_ID = re.compile(r"[0-9a-fA-F-]{8,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """`created` False: the request was known, this is the job that it made."""
+
+    job_id: JobId
+    notices: list[str]
+    created: bool
+
+
+def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Submitted:
+    """Raises RequestError for what can never be met, NotAllowed for a partition that is closed to the caller."""
+    request_id = parse_request_id(payload)
+    with context.store.read() as r:
+        known = r.job_by_request(request_id)
+    if known is not None:
+        return _known(known, caller)
+    spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
+    job = _job(request_id, caller, spec)
+    with context.store.write() as w:
+        job_id, created = w.add_job(job)
+        if created:
+            w.audit(Audit(job.submit_time, caller.user, "submit", job_id=job_id, detail=spec.name))
+        else:
+            known = w.job(job_id)
+    if known is not None:
+        return _known(known, caller)
+    context.waker.wake()
+    return Submitted(job_id, notices, created=True)
+
+
+def parse_request_id(payload: Mapping[str, Any]) -> str:
+    request_id = payload.get("request_id")
+    if not isinstance(request_id, str) or not _REQUEST_ID.fullmatch(request_id):
+        raise RequestError("request_id must be 8 to 64 hexadecimal digits, new for each wish")
+    return request_id
+
+
+def _job(request_id: str, caller: Caller, spec: JobSpec) -> Job:
+    return Job(
+        job_id=JobId(0),  # the store numbers it
+        request_id=request_id,
+        user=caller.user,
+        uid=caller.uid,
+        spec=spec,
+        state=JobState.PENDING,
+        submit_time=clock.now(),
+    )
+
+
+def _known(job: Job, caller: Caller) -> Submitted:
+    if job.uid != caller.uid:
+        raise NotAllowed("this request_id belongs to a job of somebody else", "make a new one for each job")
+    return Submitted(job.job_id, [], created=False)

@@ -1,0 +1,218 @@
+"""A served store without a master: `Desk` answers what a master would, from the store and from what a test puts in."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mgpu import clock
+from mgpu.api.server import Server
+from mgpu.client import http
+from mgpu.client.websocket import WebSocket
+from mgpu.config.model import Config, NodeConfig, SshSettings
+from mgpu.core.errors import MgpuError
+from mgpu.core.model import (
+    Attempt,
+    AttemptState,
+    Audit,
+    DeviceUuid,
+    ExternalPolicy,
+    GpuProcess,
+    GpuReading,
+    Job,
+    JobId,
+    Node,
+    NodeFacts,
+    NodeHolds,
+    NodeName,
+    NodeState,
+    NodeView,
+    Observation,
+    Part,
+    Wait,
+)
+from mgpu.core.views import node_view
+from mgpu.ops.context import Context, HostKey, HostKeys
+from mgpu.store.spool import Spool
+from mgpu.store.store import Store
+
+NODES = (NodeName("gpu01"), NodeName("gpu02"))
+KEY = HostKey("ssh-ed25519", "SHA256:abc", "gpu01 ssh-ed25519 AAAA")
+
+
+def observation(node: NodeName, at: float) -> Observation:
+    gpus = tuple(
+        GpuReading(index, DeviceUuid(f"GPU-{node}-{index}"), f"0000:0{index}:00.0", "NVIDIA A100", 40960, 9, 3)
+        for index in range(2)
+    )
+    outsider = GpuProcess(4242, gpus[1].uuid, 512, "carol", "python", 60)
+    return Observation(node, at, "boot", f"{node}.lab", gpus, (outsider,) if node == "gpu01" else ())
+
+
+class Desk:
+    """Control and Waker over the store."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        self._config = config
+        self.planned: dict[JobId, Wait] = {}
+        self.wakes = 0
+        self.stopped = threading.Event()
+        self.watched: list[tuple[JobId, bool]] = []
+        self.unreachable: set[NodeName] = set()
+        self.trusted: list[str] = []
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def probe(self, node: NodeName) -> None:
+        if node in self.unreachable:
+            raise MgpuError(f"{node}: no route to host")
+        now = clock.now()
+        with self._store.write() as w:
+            w.save_node(Node(node, NodeState.UP, last_seen=now, observation=observation(node, now)))
+
+    def host_keys(self, node: NodeName) -> HostKeys:
+        return HostKeys("10.0.0.1", (KEY,), (), "new")
+
+    def trust(self, node: NodeName, lines: Sequence[str]) -> int:
+        self.trusted += lines
+        return len(lines)
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def views(self) -> list[NodeView]:
+        with self._store.read() as r:
+            holds = r.holds()
+            nodes = {node.name: node for node in r.nodes()}
+        views = []
+        for config in self._config.nodes:
+            devices = {uuid: job for (node, uuid), (job, _) in holds.items() if node == config.name}
+            held = NodeHolds(devices, jobs=len(set(devices.values())))
+            views.append(node_view(config.facts, nodes.get(config.name, Node(config.name)), held, ExternalPolicy()))
+        return views
+
+    def waits(self) -> dict[JobId, Wait]:
+        return self.planned
+
+    def watch(self, job_id: JobId, on: bool) -> None:
+        self.watched.append((job_id, on))
+
+    def errors(self) -> list[str]:
+        return ["gpu02: no route to host"]
+
+
+class Served:
+    """The server, its parts, and a client."""
+
+    def __init__(self, folder: Path) -> None:
+        facts = [NodeFacts(name, partitions=("train",)) for name in NODES]
+        self.config = Config(
+            path=folder / "cluster_config.yaml",
+            nodes=tuple(NodeConfig(f.name, "ssh", SshSettings(f"{f.name}.lab"), f) for f in facts),
+        )
+        self.store = Store.open(folder / "mgpu.db")
+        self.spool = Spool(folder / "spool")
+        self.desk = Desk(self.store, self.config)
+        self.context = Context(
+            self.store, self.spool, self.config, self.desk, self.desk, started=clock.now(), owner_uid=os.getuid()
+        )
+        for name in NODES:
+            self.desk.probe(name)
+        self.path = folder / "mgpu.sock"
+        self.endpoint = http.Endpoint(str(self.path), str(self.config.path), (os.getuid(),))
+        self.streams: list[WebSocket] = []
+        self.server = Server(self.context, self.path)
+        self.server.start()
+
+    def close(self) -> None:
+        for stream in self.streams:
+            stream.close()
+        self.server.stop()
+        self.store.close()
+
+    def restart(self, **changes: Any) -> None:
+        self.server.stop()
+        self.context = replace(self.context, **changes)
+        self.server = Server(self.context, self.path)
+        self.server.start()
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        answer = http.request(self.endpoint, method, path, body)
+        return answer.status, json.loads(answer.body)
+
+    def stream(self, path: str) -> WebSocket:
+        self.streams.append(WebSocket(self.endpoint, path))
+        return self.streams[-1]
+
+    def submit(self, request_id: str = "0" * 8, **options: str) -> JobId:
+        status, answer = self.ask("POST", "/v1/jobs", submission(request_id, **options))
+        assert status == 201, answer
+        return JobId(answer["job_id"])
+
+    def job(self, job_id: JobId) -> Job:
+        with self.store.read() as r:
+            found = r.job(job_id)
+        assert found is not None
+        return found
+
+    def change_job(self, job_id: JobId, **changes: Any) -> None:
+        with self.store.write() as w:
+            job = w.job(job_id)
+            assert job is not None
+            w.save_job(replace(job, **changes))
+        self.spool.notify(job_id)
+
+    def start(self, job_id: JobId, number: int = 1, ranks: int = 1) -> list[Part]:
+        """What a plan and its start leave in the store."""
+        parts = [
+            Part(
+                *(job_id, number, rank, NODES[rank], "train", (0,), (DeviceUuid(f"GPU-{NODES[rank]}-0"),)),
+                AttemptState.RUNNING,
+                pid=100 + rank,
+            )
+            for rank in range(ranks)
+        ]
+        with self.store.write() as w:
+            w.add_attempt(Attempt(job_id, number, "ab" * 16, AttemptState.RUNNING, created=5.0), parts)
+        return parts
+
+    def change_part(self, part: Part, **changes: Any) -> None:
+        with self.store.write() as w:
+            w.save_part(replace(part, **changes))
+        self.spool.notify(part.job_id)
+
+    def notice(self, job_id: JobId, text: str) -> None:
+        with self.store.write() as w:
+            w.audit(Audit(6.0, "master", "notice", job_id=job_id, detail=text))
+        self.spool.notify(job_id)
+
+
+def submission(request_id: str, **options: str) -> dict[str, Any]:
+    command = {"form": "argv", "words": ["echo", "\udcff"], "script": "", "script_name": ""}
+    return {
+        "request_id": request_id,
+        "kind": "srun",
+        "command": command,
+        "options": options,
+        "env": {},
+        "cwd": "/",
+        "virtual_env": "",
+    }
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    made = Served(folder)
+    yield made
+    made.close()

@@ -1,0 +1,211 @@
+"""Jobs over the real socket: submitted, listed, explained, cancelled."""
+
+import os
+
+import pytest
+
+from mgpu.core.model import AttemptState, JobState, NodeName, Wait
+from mgpu.ops import cancel as ops_cancel
+from mgpu.ops import output as ops_output
+from mgpu.ops.context import Caller
+from mgpu.ops.output import OutputRequest
+from tests.api.conftest import submission
+
+CONTRACT_KEYS = [
+    "job_id",
+    "name",
+    "user",
+    "state",
+    "reason",
+    "gpus",
+    "nodes",
+    "command",
+    "submit_time",
+    "start_time",
+    "end_time",
+    "exit_code",
+    "attempt",
+    "allocation",
+]
+OTHER = Caller(4711, "mallory")
+
+
+def test_a_submission_becomes_a_pending_job_and_wakes_the_master(served):
+    status, answer = served.ask("POST", "/v1/jobs", submission("aaaaaaaa", gpus="1", job_name="first"))
+    assert (status, answer) == (201, {"job_id": 1, "notices": []})
+    job = served.job(1)
+    assert (job.uid, job.state, job.spec.name) == (os.getuid(), JobState.PENDING, "first")
+    assert served.desk.wakes == 1
+    with served.store.read() as r:
+        assert [entry.what for entry in r.audits(job_id=1)] == ["submit"]
+
+
+def test_the_same_request_twice_is_one_job(served):
+    job_id = served.submit("aaaaaaaa")
+    assert served.ask("POST", "/v1/jobs", submission("aaaaaaaa")) == (200, {"job_id": job_id, "notices": []})
+    assert len(served.ask("GET", "/v1/jobs")[1]["jobs"]) == 1
+
+
+def test_somebody_elses_request_id_is_not_a_way_to_their_job(served):
+    job_id = served.submit("aaaaaaaa")
+    served.change_job(job_id, uid=4711)
+    status, answer = served.ask("POST", "/v1/jobs", submission("aaaaaaaa"))
+    assert (status, answer["error"]["code"]) == (403, "not_allowed")
+
+
+@pytest.mark.parametrize("request_id", [None, 7, "", "short", "x" * 32])
+def test_a_request_id_is_needed(served, request_id):
+    status, answer = served.ask("POST", "/v1/jobs", submission(request_id))
+    assert (status, answer["error"]["code"]) == (400, "bad_request")
+
+
+def test_a_request_that_can_never_be_met_is_refused(served):
+    status, answer = served.ask("POST", "/v1/jobs", submission("aaaaaaaa", nodelist="gpu03"))
+    assert status == 400
+    assert "gpu03" in answer["error"]["message"]
+    assert served.ask("GET", "/v1/jobs?scope=all")[1] == {"jobs": []}
+
+
+def test_a_job_that_waits_shows_the_plans_reason(served):
+    job_id = served.submit(gpus="2", nodes="2")
+    served.desk.planned = {job_id: Wait(job_id, "Resources", "2 GPUs free", ((NodeName("gpu01"), "busy"),))}
+    job = served.ask("GET", "/v1/jobs")[1]["jobs"][0]
+    assert list(job)[: len(CONTRACT_KEYS)] == CONTRACT_KEYS
+    assert (job["state"], job["reason"], job["gpus"], job["nodes"]) == ("PENDING", "Resources", 2, 2)
+    assert job["command"] == ["echo", "\udcff"]
+    assert job["allocation"] == []
+    assert job["submit_time"].endswith("Z")
+    why = served.ask("GET", f"/v1/jobs/{job_id}/why")[1]
+    assert why == {
+        "job_id": job_id,
+        "state": "PENDING",
+        "reason": "Resources",
+        "detail": "2 GPUs free",
+        "nodes": [{"node": "gpu01", "reason": "busy"}],
+    }
+
+
+def test_a_job_that_runs_shows_where(served):
+    job_id = served.submit(gpus="1")
+    served.start(job_id)
+    served.change_job(job_id, state=JobState.RUNNING, attempt=1, start_time=0.0)
+    job = served.ask("GET", f"/v1/jobs/{job_id}")[1]
+    assert job["start_time"] == "1970-01-01T00:00:00Z"
+    assert job["allocation"] == [
+        {
+            "rank": 0,
+            "node": "gpu01",
+            "hostname": "",
+            "address": "",
+            "devices": [0],
+            "uuids": ["GPU-gpu01-0"],
+            "pid": 100,
+            "state": "RUNNING",
+            "exit_code": None,
+            "reason": "",
+        }
+    ]
+    assert [attempt["attempt"] for attempt in job["attempts"]] == [1]
+    assert job["attempts"][0]["allocation"] == job["allocation"]
+    assert served.ask("GET", f"/v1/jobs/{job_id}/why")[1]["detail"] == "runs on gpu01 (GPU 0)"
+
+
+def test_lists_are_filtered(served):
+    first = served.submit("aaaaaaaa", job_name="a")
+    second = served.submit("bbbbbbbb", job_name="b")
+    served.change_job(second, state=JobState.FAILED)
+
+    def ids(query):
+        status, answer = served.ask("GET", f"/v1/jobs{query}")
+        return [job["job_id"] for job in answer["jobs"]] if status == 200 else answer["error"]["message"]
+
+    assert ids("") == [first]
+    assert ids("?scope=ended") == [second]
+    assert ids("?scope=all&name=b") == [second]
+    assert ids("?scope=all&states=pending,failed&limit=1") == [second]
+    assert ids(f"?scope=all&ids={first},99") == [first]
+    assert ids("?user=nobody-at-all") == []
+    assert ids("?states=asleep").startswith("there is no job state 'ASLEEP'")
+    assert ids("?scope=none").startswith("scope 'none'")
+    assert ids("?ids=1_0").startswith("'1_0' is not a job number")
+    assert ids("?limit=-1").startswith("limit '-1'")
+
+
+def cancel(served, **body):
+    return served.ask("POST", "/v1/cancel", {"request_id": "cccccccc", **body})
+
+
+def test_a_pending_job_is_cancelled_at_once_and_the_repeated_wish_is_the_same(served):
+    job_id = served.submit()
+    for _ in range(2):
+        assert cancel(served, ids=[job_id]) == (200, {"cancelled": [job_id], "errors": []})
+    job = served.job(job_id)
+    assert job.state is JobState.CANCELLED
+    assert job.end_time is not None
+    status, answer = cancel(served, ids=[job_id], request_id="dddddddd")
+    assert (status, answer["cancelled"]) == (200, [])
+    assert answer["errors"][0]["code"] == "already_ended"
+    assert answer["errors"][0]["message"] == f"job {job_id}: already ended (CANCELLED)"
+
+
+def test_of_a_running_job_the_wish_is_stored(served):
+    job_id = served.submit()
+    served.change_job(job_id, state=JobState.RUNNING, attempt=1)
+    wakes = served.desk.wakes
+    assert cancel(served, ids=[str(job_id), 99])[1]["cancelled"] == [job_id]
+    job = served.job(job_id)
+    assert job.state is JobState.RUNNING
+    assert job.stop.startswith("CANCEL by ")
+    assert served.desk.wakes == wakes + 1
+
+
+def test_cancel_by_filter_means_ones_own_unless_a_user_is_named(served):
+    mine, theirs = served.submit("aaaaaaaa"), served.submit("bbbbbbbb")
+    running = served.submit("eeeeeeee")
+    served.change_job(theirs, user="bob", uid=4711)
+    served.change_job(running, state=JobState.RUNNING, attempt=1)
+    assert cancel(served, states="PENDING")[1] == {"cancelled": [mine], "errors": []}
+    assert cancel(served, user="bob")[1]["cancelled"] == [theirs]
+    assert cancel(served, ids=[running], states="PENDING")[1] == {"cancelled": [], "errors": []}
+    status, answer = cancel(served)
+    assert (status, answer["error"]["code"]) == (400, "bad_request")
+    assert cancel(served, ids="1")[0] == 400
+    assert cancel(served, ids=[True])[0] == 400
+
+
+def test_others_may_neither_cancel_nor_read(served):
+    job_id = served.submit()
+    answer = ops_cancel.cancel(served.context, OTHER, {"request_id": "cccccccc", "ids": [job_id]})
+    assert answer["cancelled"] == []
+    assert answer["errors"][0]["code"] == "not_allowed"
+    assert served.job(job_id).state is JobState.PENDING
+    with pytest.raises(Exception, match="mallory may not read its output"):
+        ops_output.read_output(served.context, OTHER, OutputRequest(job_id))
+
+
+def test_output_is_raw_bytes_with_size_and_completeness(served):
+    job_id = served.submit()
+    path = f"/v1/jobs/{job_id}/output"
+
+    def read(query=""):
+        answer = served_raw(served, f"{path}{query}")
+        return answer.body, answer.headers.get("x-mgpu-size"), answer.headers.get("x-mgpu-complete")
+
+    assert read() == (b"", "0", "0")
+    part = served.start(job_id)[0]
+    served.change_job(job_id, state=JobState.RUNNING, attempt=1)
+    served.spool.append(part.key, "stdout", 0, b"\xff\x00line\r\n")
+    served.spool.append(part.key, "stderr", 0, b"oops")
+    assert read() == (b"\xff\x00line\r\n", "8", "0")
+    assert read("?stream=stderr&offset=1&limit=2") == (b"op", "4", "0")
+    served.change_part(part, state=AttemptState.ENDED, ended=9.0, collected=True)
+    assert read("?offset=8&attempt=1") == (b"", "8", "1")
+    for query in ("?rank=1", "?attempt=2"):
+        assert served.ask("GET", f"{path}{query}")[0] == 404
+    assert served.ask("GET", f"{path}?stream=other")[0] == 400
+
+
+def served_raw(served, path):
+    from mgpu.client import http
+
+    return http.request(served.endpoint, "GET", path)
