@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -30,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     for name in ("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "CONDA_PREFIX", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES"):
         os.environ.pop(name, None)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # our own mgpu, also when not activated
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,12 @@ import json
 import os
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 
 from tests.lab import namespaces
@@ -23,6 +25,7 @@ from tests.lab.loopback import LoopbackNode, free_ports
 from tests.lab.namespaces import NamespacedNode
 from tests.lab.network import Links, free_network
 from tests.lab.node import LabError, Node, Plan
+from tests.lab.processes import kill_all, send, with_files_in
 from tests.lab.sshd import client_configuration, known_hosts, make_keys
 
 PREFIX = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
@@ -142,7 +145,7 @@ class Lab:
         if self.mode == "loopback":
             places = [("127.0.0.1", port) for port in free_ports(self.settings.nodes)]
         else:
-            with _flock(root() / "network.lock"):
+            with _flock(root() / ".network.lock"):
                 network = free_network(str(self.folder))
                 Links(self.folder).create_bridge(network)
             places = [(str(network[number]), 22) for number in numbers]
@@ -160,10 +163,20 @@ class Lab:
             found = self
         for node in found.nodes:
             node.stop()
+        self._stop_master()
         if found.mode == "namespaces":
             Links(self.folder).remove()
             namespaces.unmount_fs(self.folder)
         shutil.rmtree(self.folder)
+
+    def _stop_master(self) -> None:
+        """A master that was started for this lab and still has its database open: it has nothing left to do."""
+        for process in with_files_in(self.state_dir):
+            send(process, signal.SIGTERM)
+        deadline = monotonic() + 3
+        while with_files_in(self.state_dir) and monotonic() < deadline:
+            sleep(0.02)
+        kill_all(lambda: with_files_in(self.state_dir))
 
     def _write_record(self, plans: list[Plan]) -> None:
         record = {"mode": self.mode, "settings": asdict(self.settings), "nodes": [asdict(plan) for plan in plans]}

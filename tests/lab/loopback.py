@@ -1,7 +1,7 @@
 """Nodes without root: one sshd per node on a loopback port, run as the user, with a home and a PATH of its own.
 
-They share this machine's processes, boot id, /tmp and network; what belongs to a node is what its reaper adopted or
-what carries its LAB_NODE mark.
+They share this machine's processes, boot id, /tmp and network; what belongs to a node is what its reaper adopted (all
+that came by ssh) or what carries its LAB_NODE mark (what came by `run`).
 """
 
 from __future__ import annotations

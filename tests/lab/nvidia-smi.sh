@@ -7,7 +7,7 @@ state='@STATE@'
 grep='@GREP@'
 node='@NODE@' # where nodes share one process table, only processes marked LAB_NODE=<this> are ours
 set -f
-LC_ALL=C
+export LC_ALL=C
 newline='
 '
 

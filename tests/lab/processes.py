@@ -82,6 +82,19 @@ def descendants(roots: Iterable[int], processes: Iterable[Process]) -> list[Proc
     return list(found.values())
 
 
+def with_files_in(folder: Path) -> list[Process]:
+    """Those of ours, but not this one, that have a file open below `folder`."""
+    found = []
+    for process in everything():
+        try:
+            opened = [str(entry.readlink()) for entry in (PROC / str(process.pid) / "fd").iterdir()]
+        except OSError:
+            continue
+        if process.pid != os.getpid() and any(path.startswith(f"{folder}/") for path in opened):
+            found.append(process)
+    return found
+
+
 def send(process: Process, number: int) -> None:
     """Signals exactly that process; silent when it is gone."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -221,9 +222,10 @@ def test_two_labs_side_by_side_and_nothing_left(mode: str, make_lab: LabMaker) -
     first, second = make_lab(nodes=1, gpus=1, mode=mode), make_lab(nodes=1, gpus=1, mode=mode)
     places = {(lab.nodes[0].address, lab.nodes[0].port) for lab in (first, second)}
     assert len(places) == 2
-    first.nodes[0].run("setsid -f env -i sleep infinity >/dev/null 2>&1")
+    first.nodes[0].run("setsid -f sleep infinity >/dev/null 2>&1")
     ssh(first, first.nodes[0], "setsid -f env -i sleep infinity </dev/null >/dev/null 2>&1")
     own = set(first.nodes[0].pids())
+    assert [process.command for process in own].count("sleep") >= 2
     first.down()
     assert not own & set(everything())
     assert ssh(second, second.nodes[0], "echo there").stdout == "there\n"
@@ -236,8 +238,9 @@ def test_two_labs_side_by_side_and_nothing_left(mode: str, make_lab: LabMaker) -
         assert not [name for name in names if name.startswith(Links(first.folder).prefix)]
 
 
-def test_what_a_killed_run_left_is_swept(swept: None, lab_prefix: Callable[[], str]) -> None:
-    prefix = lab_prefix()
+def test_what_a_killed_run_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_DIR", str(tmp_path / "labs"))  # so that no other run sweeps it first
+    prefix = "killed"
     program = (
         "import os, signal, sys; from tests.lab import Lab, Settings\n"
         f"Lab(Settings(nodes=1, gpus=1, ephemeral=True), {prefix!r}).__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
@@ -246,9 +249,15 @@ def test_what_a_killed_run_left_is_swept(swept: None, lab_prefix: Callable[[], s
     assert done.returncode == -9
     left = Lab.load(prefix)
     assert left.nodes[0].answers()
+    left.state_dir.mkdir()
+    log = left.state_dir / "log"
+    master = subprocess.Popen(["sh", "-c", f"exec 5>{log}; echo >&5; sleep infinity & wait"])
+    while not log.exists() or not log.read_text():
+        pass
     own = set(left.nodes[0].pids())
-    assert prefix in sweep()
-    assert prefix not in all_labs()
+    assert sweep() == [prefix]
+    assert master.wait() == -signal.SIGTERM
+    assert all_labs() == []
     assert not own & set(everything())
     assert not (root() / prefix).exists()
 
