@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mgpu.core import capacity as cap
 from mgpu.core.gputype import accepted_kinds, kind_of, known_types, no_such_type
@@ -217,10 +217,14 @@ def _ask(request: Request, nodes: Sequence[NodeView], shunned: frozenset[NodeNam
     counts = cap.per_kind(cap.capacity(node, request, kinds) for node in allowed)
     sizes, most_parts = shape.sizes, len(shape.sizes)
     if not sizes:
-        numbers = [n for row in counts.values() if (n := cap.fewest_nodes(shape.total, row)) is not None]
-        most_parts = min(numbers, default=0)
+        # A node whose size nobody knows must not keep the job from being split over those that are known.
+        known = [[count if count < cap.UNBOUNDED else 0 for count in row] for row in counts.values()]
+        most_parts = _fewest(shape.total, known) or _fewest(shape.total, list(counts.values()))
         sizes = (shape.total,) if most_parts == 1 else ()
     reason = _why_impossible(ask, nodes, allowed, counts)
+    one_of_several = len(counts) > 1 and not (request.mixed or request.gpu_types or request.pins)
+    if reason and one_of_several and not impossible(replace(request, mixed=True), nodes):
+        reason += ", or --gpu-type any"
     return Ask(request, shape, kinds, sizes, most_parts, shunned, reason)
 
 
@@ -241,14 +245,29 @@ def _why_impossible(
     if request.pins:
         return _pins_impossible(ask, allowed)
     if not sizes:
-        return _wide_impossible(ask, allowed, counts)
+        return _wide_impossible(ask, counts)
     if any(_holds(sizes, row) for row in counts.values()):
         return ""
     return _nearest(ask, most, counts)
 
 
+def enough(ask: Ask, nodes: Sequence[NodeView]) -> bool:
+    """Whether these nodes alone could ever carry the job as it is split."""
+    counts = cap.per_kind(cap.capacity(node, ask.request, ask.kinds) for node in nodes)
+    if ask.sizes:
+        return any(_holds(ask.sizes, row) for row in counts.values())
+    return 0 < _fewest(ask.shape.total, list(counts.values())) <= ask.most_parts
+
+
+def _fewest(total: int, rows: Sequence[Sequence[int]]) -> int:
+    """The fewest nodes over all kinds, 0 if no kind suffices."""
+    return min((number for row in rows if (number := cap.fewest_nodes(total, row)) is not None), default=0)
+
+
 def _holds(sizes: Sequence[int], row: Sequence[int]) -> bool:
-    return all(count >= size for size, count in zip(sizes, sorted(row, reverse=True), strict=False))
+    return len(row) >= len(sizes) and all(
+        count >= size for size, count in zip(sizes, sorted(row, reverse=True), strict=False)
+    )
 
 
 def _no_device(request: Request, nodes: Sequence[NodeView], allowed: Sequence[NodeView]) -> str:
@@ -285,16 +304,13 @@ def _pins_impossible(ask: Ask, allowed: Sequence[NodeView]) -> str:
     return ""
 
 
-def _wide_impossible(ask: Ask, allowed: Sequence[NodeView], counts: dict[str, list[int]]) -> str:
+def _wide_impossible(ask: Ask, counts: dict[str, list[int]]) -> str:
     total = ask.shape.total
-    sums = {kind: sum(row) for kind, row in counts.items()}
-    most = max(sums.values())
+    most = max(sum(row) for row in counts.values())
     if most >= total:
         return ""
-    several = sum(sum(cap.capacity(node, ask.request, ask.kinds).values()) for node in allowed) >= total
-    one_kind = "" if ask.request.mixed or len(sums) == 1 else " of one kind"
-    other = " or --gpu-type any" if several else ""
-    return f"needs {total} GPUs, there are {most}{one_kind}: use -G {most}{other}"
+    one_kind = "" if ask.request.mixed or len(counts) == 1 else " of one kind"
+    return f"needs {total} GPUs, there are {most}{one_kind}: use -G {most}"
 
 
 def _nearest(ask: Ask, most: int, counts: dict[str, list[int]]) -> str:
@@ -316,7 +332,7 @@ def _nearest(ask: Ask, most: int, counts: dict[str, list[int]]) -> str:
     there = max(sum(1 for count in row if count >= size) for row in counts.values())
     each = f"with {size} GPU{'' if size == 1 else 's'} each"
     if ask.shape.named:
-        return f"{','.join(ask.shape.named)}: only {there} of them {each} of one kind"
+        return f"{','.join(ask.shape.named)}: only {there} of them {each} of one kind: use -w for fewer nodes"
     return f"needs {len(sizes)} nodes {each}, there are {there}: use -N {there}"
 
 

@@ -145,7 +145,7 @@ def step_part(part: Part, news: News) -> Part:
         boot_id=news.boot_id or part.boot_id,
         ready=part.ready or news.event is PartEvent.READY,
         lost_since=_lost_since(part, state, news),
-        reason=news.reason or part.reason,
+        reason=news.reason or ("" if _found_again(part, state) else part.reason),
     )
     if news.event is PartEvent.STARTED and part.started is None:
         part = replace(part, started=news.at)
@@ -161,6 +161,10 @@ def _stop_of(part: Part, news: News) -> str:
     if news.event is PartEvent.FOUND_ABSENT and part.started is not None:
         return "RUN_DIRECTORY_GONE"
     return ""
+
+
+def _found_again(part: Part, state: AttemptState) -> bool:
+    return part.state is AttemptState.LOST and state is not AttemptState.LOST
 
 
 def _lost_since(part: Part, state: AttemptState, news: News) -> float | None:

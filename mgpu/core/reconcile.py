@@ -6,16 +6,17 @@ the same news, so it may be read again at will.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mgpu.core.lifecycle import News, PartEvent
-from mgpu.core.model import FailureClass, Part, PartKey
+from mgpu.core.model import FailureClass, JobId, Part, PartKey
 
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer:
-    """The records of one run directory. `alive`: its supervisor is still that process. `sizes`: stdout, stderr in bytes."""
+    """The records of one run directory. `alive`: its supervisor is still that process. `sizes`: of stdout and stderr."""
 
     records: Mapping[str, str] = field(default_factory=dict)
     alive: bool = False
@@ -25,7 +26,7 @@ class PartAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """A look at several run directories. `uptime_s` and `boot_id` are those of the node at that instant, `at` is ours."""
+    """A look at several run directories. `uptime_s` and `boot_id` are the node's at that instant, `at` is our time."""
 
     parts: Mapping[str, PartAnswer]
     uptime_s: float
@@ -61,27 +62,30 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
     if part.boot_id and part.boot_id != answer.boot_id:
         # an exit that was recorded before the reboot still counts
         if found is not None and "exit" in found.records:
-            return [_exit_news(part.key, found.records["exit"], answer)]
+            return [_exit_news(part.key, found.records["exit"], answer.when)]
         return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
     if found is None or "pid" not in found.records:
         return [News(part.key, PartEvent.FOUND_ABSENT, at)]
     gate = found.records["pid"]
     if gate == "fenced":
         return [News(part.key, PartEvent.FENCED, at)]
-    pid, ticks, boot_id, owner = ([*gate.split(":"), "", "", ""])[:4]
+    _, _, boot_id, owner = ([*gate.split(":"), "", "", ""])[:4]
     if owner != token:
         return [News(part.key, PartEvent.LAUNCH_FAILED, at, failure=FailureClass.NODE, reason=_FOREIGN_GATE)]
     if boot_id != answer.boot_id and "exit" not in found.records:
         return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
     news = []
-    known = {"pid": _number(pid), "start_ticks": _number(ticks), "boot_id": boot_id}
+    if "stop" in found.records and not part.stop:
+        # decided on the node: the time limit
+        news.append(News(part.key, PartEvent.STOP_WANTED, at, stop=found.records["stop"]))
+    known = _gate(gate)
     if "started" in found.records:
         _, when, notice = ([*found.records["started"].split(":"), "", ""])[:3]
         news.append(News(part.key, PartEvent.STARTED, answer.when(when), notice=notice.strip("-"), **known))
     elif "ready" in found.records:
         news.append(News(part.key, PartEvent.READY, at, **known))
     if "exit" in found.records and ("clean" in found.records or boot_id != answer.boot_id):
-        news.append(_exit_news(part.key, found.records["exit"], answer))
+        news.append(_exit_news(part.key, found.records["exit"], answer.when))
     elif "stuck" in found.records:
         news.append(News(part.key, PartEvent.STUCK, at, reason=f"processes cannot be killed: {found.records['stuck']}"))
     elif not found.alive:
@@ -92,16 +96,59 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
 _FOREIGN_GATE = "the run directory belongs to another attempt of the same number"
 
 
-def _exit_news(key: PartKey, record: str, answer: NodeAnswer) -> News:
+def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
     """`CODE:UPTIME`, or `fail:CLASS:TEXT:UPTIME`."""
     head, _, uptime = record.rpartition(":")
-    at = answer.when(uptime)
+    at = when(uptime)
     if not head.startswith("fail:"):
         return News(key, PartEvent.EXITED, at, exit_code=_number(head) or 0)
     _, word, text = ([*head.split(":", 2), "", ""])[:3]
     failure = _FAILURES.get(word, FailureClass.NODE)
     event = PartEvent.EXITED if failure is FailureClass.SUPERVISOR else PartEvent.LAUNCH_FAILED
-    return News(key, event, at, failure=failure, reason=text, exit_code=None)
+    return News(key, event, at, failure=failure, reason=text)
+
+
+def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
+    """A line of the events file: `JOB.ATTEMPT started UPTIME NOTICE GATE`, `ready UPTIME GATE`, `ended STOP RECORD`,
+    `failed TEXT`. It is a hint; what cannot be read is left to the next look."""
+    name, _, rest = line.partition(" ")
+    word, _, rest = rest.partition(" ")
+    job, _, attempt = name.partition(".")
+    numbers = _number(job), _number(attempt)
+    if numbers[0] is None or numbers[1] is None:
+        return ()
+    # an attempt has one part a node; the master knows its rank
+    key = PartKey(JobId(numbers[0]), numbers[1], ANY_RANK)
+    words = rest.split(" ")
+    if word == "started" and len(words) == 3:
+        return (News(key, PartEvent.STARTED, when(words[0]), notice=words[1].strip("-"), **_gate(words[2])),)
+    if word == "ready" and len(words) == 2:
+        return (News(key, PartEvent.READY, when(words[0]), **_gate(words[1])),)
+    if word == "ended":
+        stop, _, record = rest.partition(" ")
+        news = _exit_news(key, record, when)
+        if stop == "-":
+            return (news,)
+        return (News(key, PartEvent.STOP_WANTED, news.at, stop=stop), news)
+    return ()
+
+
+ANY_RANK = -1  # in a key: the part on the node that the news comes from
+
+
+def _gate(text: str) -> dict[str, Any]:
+    """PID:TICKS:BOOT, as keywords of News."""
+    pid, ticks, boot_id = ([*text.split(":"), "", ""])[:3]
+    return {"pid": _number(pid), "start_ticks": _number(ticks), "boot_id": boot_id}
+
+
+def refusal(key: PartKey, text: str, at: float) -> News:
+    """The node answered that it cannot start the part, and that nothing can start it any more."""
+    return News(key, PartEvent.LAUNCH_FAILED, at, failure=FailureClass.NODE, reason=text)
+
+
+def fenced(key: PartKey, at: float) -> News:
+    return News(key, PartEvent.FENCED, at)
 
 
 def _number(text: str) -> int | None:

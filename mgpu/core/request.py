@@ -40,7 +40,8 @@ _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|N
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MEMORY = re.compile(r"(?P<size>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>[MGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 _UNITS_MIB = {"M": 1, "": 1024, "G": 1024, "T": 1024 * 1024}
-_INDICES = re.compile(r"\d{1,4}(?:-\d{1,4})?", re.ASCII)
+_INDICES = re.compile(r"\d{1,3}(?:-\d{1,3})?", re.ASCII)
+_MAX_INDICES = 1000
 _NAME_LENGTH = 64
 _MAX_PRIORITY = 1_000_000
 
@@ -178,6 +179,8 @@ def _indices(given: str, where: str) -> tuple[int, ...]:
             raise RequestError(f"{where}: '{read.shown(word.strip())}' is not a GPU index: write 0,1 or 0-3")
         low, _, high = word.strip().partition("-")
         found += range(int(low), int(high or low) + 1)
+        if len(found) > _MAX_INDICES:
+            raise RequestError(f"{where} names more than {_MAX_INDICES} GPUs of one node")
     if not found:
         raise RequestError(f"{where} names no GPU: write 0,1 or 0-3")
     double = next((index for index in found if found.count(index) > 1), None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mgpu.core.feasible import Ask, Verdict, ask_for, examine
+from mgpu.core.feasible import Ask, Verdict, ask_for, enough, examine
 from mgpu.core.model import (
     DeviceState,
     NodeName,
@@ -146,15 +146,21 @@ def _reasons(nodes: Sequence[NodeView], verdicts: Mapping[NodeName, Verdict]) ->
 
 
 def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
-    """A node that was asked for cannot be used, or no node that could do it can: the reason and its words."""
-    named = [node for node in nodes if node.name in ask.shape.named]
-    unusable = [node for node in named if not node.usable]
-    if unusable:
-        return "ReqNodeNotAvail", _why_down(unusable)
+    """A node that was asked for cannot be used, or too few that could do it can: the reason and its words."""
     allowed = [node for node in nodes if not ask.ruled_out(node)]
-    if not any(node.usable for node in allowed):
-        return "NodeDown", "no node that it may use is up: " + _why_down(allowed)
+    serving = [node for node in allowed if _serves(node, ask)]
+    idle = [node for node in allowed if node not in serving]
+    if ask.shape.named and idle:
+        return "ReqNodeNotAvail", _why_down(idle)
+    if not enough(ask, serving):
+        return "NodeDown", "too few of the nodes that could do it are usable: " + _why_down(idle)
     return None
+
+
+def _serves(node: NodeView, ask: Ask) -> bool:
+    """Usable, and its GPUs can be read if the job needs any."""
+    readable = any(device.state is not DeviceState.UNKNOWN for device in node.devices)
+    return node.usable and (readable or not ask.need_on(node.name))
 
 
 def _why_down(nodes: Sequence[NodeView]) -> str:
@@ -164,9 +170,9 @@ def _why_down(nodes: Sequence[NodeView]) -> str:
 
 def _short_of(nodes: Sequence[NodeView], ask: Ask, verdicts: Mapping[NodeName, Verdict]) -> str:
     """What is missing, in one line; the reasons per node say the rest."""
-    if len(ask.shape.named) == 1:
-        name = ask.shape.named[0]
-        return f"{name}: {verdicts[name].reason}"
+    allowed = [node.name for node in nodes if not ask.ruled_out(node)]
+    if len(allowed) == 1:
+        return f"{allowed[0]}: {verdicts[allowed[0]].reason or 'left out by the policy'}"
     if len(ask.sizes) == 1:
         size = ask.sizes[0]
         wanted = "an empty node" if ask.request.exclusive else f"{size} free GPU{'' if size == 1 else 's'} on one node"

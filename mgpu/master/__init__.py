@@ -1,0 +1,1 @@
+"""The loop that alone acts on nodes: observe, settle, plan, commit, realise, collect."""

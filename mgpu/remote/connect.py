@@ -185,7 +185,7 @@ class _Keys(AuthStrategy):
             return paramiko.PKey.from_path(path)
         except (paramiko.PasswordRequiredException, TypeError):
             with contextlib.suppress(OSError, IndexError, ValueError, paramiko.SSHException):
-                blob = paramiko.PublicBlob.from_file(f"{path}.pub").key_blob
+                blob = paramiko.pkey.PublicBlob.from_file(f"{path}.pub").key_blob
                 if blob in agent:
                     return agent[blob]
             self.encrypted.append(str(path))

@@ -16,6 +16,7 @@ class Trouble(str, Enum):
     AUTHENTICATION = "authentication"
     NO_COMMANDS = "no_commands"  # logged in, but the account cannot run our program
     REFUSED = "refused"  # no further session on this connection
+    GONE = "gone"  # the node answers, but has not got what was asked for
 
 
 class RemoteError(MgpuError):

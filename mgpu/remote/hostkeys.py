@@ -14,6 +14,8 @@ from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from mgpu.remote.errors import RemoteError, Trouble
 
+Key = paramiko.PKey
+
 
 def fingerprint(key: paramiko.PKey) -> str:
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
@@ -67,6 +69,14 @@ def _entry(line: str) -> tuple[str, HostKeyEntry | None]:
         return marker, HostKeyEntry.from_line(line.strip())
     except (InvalidHostKey, paramiko.SSHException, ValueError):
         return marker, None
+
+
+def parse(line: str, name: str) -> paramiko.PKey | None:
+    """The key of a known_hosts line for `name`; None if it is none, or for another name."""
+    marker, entry = _entry(line)
+    if marker or entry is None or "\n" in line.strip() or not _matches(entry, name):
+        return None
+    return entry.key
 
 
 def _matches(entry: HostKeyEntry, name: str) -> bool:

@@ -25,6 +25,13 @@ PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 end() { printf '\n%s %s end %s\n' "$MARK" "$ID" "$*"; }
 
+# at_home PATH -> V, with a leading ~/ resolved
+at_home() {
+  V=$1
+  # shellcheck disable=SC2088
+  case $V in "~/"*) V=${HOME-}/${V#??} ;; esac
+}
+
 # decode WORD -> V
 decode() {
   case $1 in
@@ -36,11 +43,12 @@ decode() {
 
 uptime_now() { read -r U _ </proc/uptime; }
 
-# ticks_of PID -> T, the start time in clock ticks since boot; fails where there is no such process
+# ticks_of PID -> T, the start time in clock ticks since boot; fails where no such process lives (zombies do not)
 ticks_of() {
   T=
   { read -r T <"/proc/$1/stat"; } 2>/dev/null || return 1
   T=${T##*) }
+  case $T in Z* | X*) return 1 ;; esac
   # shellcheck disable=SC2086
   set -- $T
   T=${20}
@@ -81,6 +89,7 @@ supervise() {
     [ -L "$D/pid" ] || event "failed the gate could not be made"
     exit 0
   fi
+  GATE=$$:$T:$BOOT
   exec 9<"$D"
   if [ "$9" != - ]; then
     MGPU_P=$P MGPU_KEY=$MGPU_TOKEN env -u MGPU_TOKEN setsid sh -c 'eval "$MGPU_P"; timer "$@"' mgpu-timer "$D" 9<&- &
@@ -101,8 +110,10 @@ supervise() {
 finish() {
   uptime_now
   record clean "$U"
+  link_of stop
+  STOP=${V:--}
   link_of exit
-  event "ended $V"
+  event "ended $STOP $V"
 }
 
 # lease_of UUID -> L; a directory, since protected_regular forbids other users' lock files in /tmp
@@ -127,7 +138,7 @@ take_leases() {
     set -- flock -n -E 75 $NOFORK "$L" "$@"
   done
   unset IFS
-  MGPU_P=$P "$@" </dev/null >/dev/null 2>&1
+  MGPU_P=$P MGPU_GATE=$GATE "$@" </dev/null >/dev/null 2>&1
   if [ $? = 75 ] && [ ! -L "$D/exit" ] && [ ! -L "$D/started" ]; then
     busy_lease
     record exit "fail:newcomer:$V:0"
@@ -236,7 +247,7 @@ outputs() {
 await_go() {
   uptime_now
   record ready "$U"
-  event "ready $U"
+  event "ready $U $GATE"
   UNTIL=$((${U%.*} + 300))
   while ! link_of go; do
     [ -L "$D/stop" ] && fail aborted "stopped before it began"
@@ -249,7 +260,8 @@ await_go() {
 
 # run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
 run() {
-  unset MGPU_P
+  GATE=$MGPU_GATE
+  unset MGPU_P MGPU_GATE
   D=$1
   trap : TERM INT HUP QUIT USR1 USR2
   enter "$5" "$6"
@@ -261,8 +273,8 @@ run() {
   uptime_now
   [ "$9" = - ] || record deadline $((${U%.*} + $9))
   record started "$$:$U:$NOTICE" || fail node "cannot record the start (disk full?)"
-  event "started $U $NOTICE"
-  "$INTERPRETER" "$D/script" </dev/null >&3 2>&4 3>&- 4>&-
+  event "started $U $NOTICE $GATE"
+  "$INTERPRETER" "$D/script"
   CODE=$?
   uptime_now
   record exit "$CODE:$U"
@@ -301,20 +313,9 @@ $(find /proc/[0-9]*/fd -lname "$(cd -P "$D" && pwd)" 2>/dev/null)"
   done
 }
 
-# survivors SUPERVISOR -> V, members that are more than zombies
-survivors() {
-  members "$1"
-  FOUND=$V
-  V=
-  for F in $FOUND; do
-    { read -r LINE <"/proc/$F/stat"; } 2>/dev/null || continue
-    case ${LINE##*) } in Z* | X*) ;; *) V="$V$F " ;; esac
-  done
-}
-
 # sweep SUPERVISOR: end what a finished job left behind; TERM, two seconds, KILL
 sweep() {
-  survivors "$1"
+  members "$1"
   [ -z "$V" ] && return
   event "leftover $V"
   # shellcheck disable=SC2086
@@ -322,7 +323,7 @@ sweep() {
   N=0
   while [ $N -lt 200 ]; do
     sleep 0.1
-    survivors "$1"
+    members "$1"
     [ -z "$V" ] && return
     # shellcheck disable=SC2086
     [ $N -ge 10 ] && kill -KILL $V 2>/dev/null
@@ -351,7 +352,7 @@ reap() {
   uptime_now
   KILL_AT=$((${U%.*} + $2))
   leader
-  survivors "$LEADER"
+  members "$LEADER"
   # shellcheck disable=SC2086
   [ -n "$V" ] && kill -TERM $V 2>/dev/null
   NAP=0.02
@@ -360,7 +361,7 @@ reap() {
     NAP=0.1
     leader
     [ -L "$D/clean" ] && exit 0
-    survivors "$LEADER"
+    members "$LEADER"
     [ -z "$V" ] && [ -z "$LEADER" ] && break
     uptime_now
     if [ "${U%.*}" -ge $KILL_AT ]; then
@@ -391,13 +392,15 @@ reap() {
 # root DATABASE NODE RUN_DIR
 op_root() {
   decode "$3"
+  at_home "$V"
   R=${V:-${HOME:-/nonexistent}/.mgpu}/$1/$2
   end ok
 }
 
 # write_files SCRIPT JOB
 write_files() {
-  printf '%b' "$1" >"$D/script$NEW" || return
+  # the job opens its own streams, so that what a shell says of a killed child ("Killed") is not among its output
+  printf 'exec >&3 2>&4 3>&- 4>&-\n%b' "$1" >"$D/script$NEW" || return
   [ "$2" = - ] || printf '%b' "$2" >"$D/job$NEW" || return
   [ -e "$D/stdout" ] || : >"$D/stdout" || return
   [ -e "$D/stderr" ] || : >"$D/stderr" || return
@@ -425,12 +428,14 @@ op_start() {
     return
   fi
   if ! write_files "${11}" "${12}"; then
+    # a request sent twice may have passed the gate meanwhile; nothing else may pass it any more
+    record pid fenced || { link_of pid && [ "$V" != fenced ] && end already "$V" && return; }
     end failed node "cannot write to $D (disk full or quota reached?)"
     return
   fi
   LIMIT=${10}
   TOKEN=$2
-  decode "$7"; WORKDIR=$V
+  decode "$7"; at_home "$V"; WORKDIR=$V
   decode "$8"; OUT=$V
   decode "$9"; ERR=$V
   MGPU_P=$P MGPU_TOKEN=$TOKEN setsid -f sh -c 'eval "$MGPU_P"; supervise "$@"' "mgpu-job-$1" \

@@ -108,7 +108,7 @@ class ShellRunner:
         with self._session.shell() as shell:
             reply = shell.request("read", key, stream, str(offset), str(READ_LIMIT), timeout_s=60.0)
         if reply.status != "ok":
-            raise RemoteError(f"the output file is gone from the node: {_words(reply, 1)}", Trouble.REFUSED)
+            raise RemoteError(f"the output file is gone from the node: {_words(reply, 1)}", Trouble.GONE)
         return reply.body, int(reply.words[0])
 
     @contextlib.contextmanager
@@ -134,8 +134,8 @@ class ShellRunner:
                 "probe",
                 encode(nvidia_smi),
                 str(int(timeout_s)),
-                GPU_FIELDS,
-                APP_FIELDS,
+                ",".join(GPU_FIELDS),
+                ",".join(APP_FIELDS),
                 timeout_s=2 * timeout_s + 10,
             )
             return _parse_probe(shell.sections(reply), reply)

@@ -56,9 +56,9 @@ class Reader:
         """In the order of their ids."""
         return self._all(Job, select(tables.jobs).where(tables.PENDING).order_by(tables.jobs.c.job_id))
 
-    def count_by_state(self) -> dict[JobState, int]:
-        """Of the jobs; a state that none is in is absent."""
-        query = select(tables.jobs.c.state, func.count()).group_by(tables.jobs.c.state)
+    def count_by_state(self, wanted: JobFilter) -> dict[JobState, int]:
+        """Of the jobs that pass (all of them, whatever the limit); a state that none is in is absent."""
+        query = select(tables.jobs.c.state, func.count()).where(*_conditions(wanted)).group_by(tables.jobs.c.state)
         return {JobState(state): count for state, count in self._connection.execute(query)}
 
     def attempt(self, job_id: JobId, number: int) -> Attempt | None:
@@ -121,14 +121,18 @@ class Reader:
     def node(self, name: NodeName) -> Node | None:
         return self._one(Node, select(tables.nodes).where(tables.nodes.c.name == name))
 
-    def audits(self, job_id: JobId | None = None, node: NodeName | None = None, limit: int = 100) -> list[Audit]:
-        """The newest `limit`, oldest of them first."""
+    def audits(
+        self, job_id: JobId | None = None, node: NodeName | None = None, what: str = "", limit: int = 100
+    ) -> list[Audit]:
+        """The newest `limit` that match, oldest of them first."""
         table = tables.audit
         query = select(table).order_by(table.c.audit_id.desc()).limit(limit)
         if job_id is not None:
             query = query.where(table.c.job_id == job_id)
         if node is not None:
             query = query.where(table.c.node == node)
+        if what:
+            query = query.where(table.c.what == what)
         return self._all(Audit, query)[::-1]
 
     def _all(self, kind: Callable[..., T], query: Select[Any]) -> list[T]:

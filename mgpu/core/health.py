@@ -1,0 +1,60 @@
+"""What a probe's outcome means for the node. Pure.
+
+One failure is not yet a dead node: sshd drops logins at random when many come at once, links blink. So a node that was
+seen goes DOWN after `unhealthy_after` failures in a row (probed faster meanwhile), one that was never seen at once, and
+one whose trouble cannot pass by itself (host key, authentication) at once too. It comes back with the first good probe;
+what an operator drained never does so by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mgpu.core.errors import InvalidTransition
+from mgpu.core.lifecycle import NODE_TABLE
+from mgpu.core.model import Node, NodeState, Observation
+
+_FIRST_RETRY_S = 1.0
+_DRAINS = (NodeState.DRAINING, NodeState.DRAINED)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFailure:
+    """`lasting`: it does not pass without somebody's help."""
+
+    reason: str
+    lasting: bool = False
+
+
+def seen(node: Node, observation: Observation, now: float) -> Node:
+    """A good answer (which may still say that the GPUs cannot be read)."""
+    node = replace(node, observation=observation, last_seen=observation.at, failures=0)
+    if node.state in _DRAINS:
+        return node
+    return _move(replace(node, reason=observation.fault), NodeState.UP, now)
+
+
+def unseen(node: Node, failure: ProbeFailure, now: float, unhealthy_after: int) -> Node:
+    node = replace(node, failures=node.failures + 1)
+    if node.state in _DRAINS:
+        return node
+    node = replace(node, reason=failure.reason)
+    if node.state is NodeState.UNKNOWN or failure.lasting or node.failures >= unhealthy_after:
+        return _move(node, NodeState.DOWN, now)
+    return node
+
+
+def _move(node: Node, state: NodeState, now: float) -> Node:
+    if node.state is state:
+        return node
+    if state not in NODE_TABLE[node.state]:
+        raise InvalidTransition(f"node {node.name} is {node.state} and cannot become {state}")
+    return replace(node, state=state, since=now)
+
+
+def next_probe_in(node: Node, heartbeat_s: float, jitter: float) -> float:
+    """Seconds until the next regular probe; `jitter` in [0, 1). After failures soon, then ever more rarely."""
+    if node.failures == 0:
+        return heartbeat_s * (0.9 + 0.2 * jitter)
+    pause: float = _FIRST_RETRY_S * 2.0 ** min(node.failures - 1, 12)
+    return min(pause, max(heartbeat_s, 30.0)) * (0.75 + 0.5 * jitter)

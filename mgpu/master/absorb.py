@@ -1,0 +1,125 @@
+"""Messages -> stored state: one transaction a batch, every change through core.lifecycle and with its audit row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from mgpu.core import health, lifecycle, retry
+from mgpu.core.lifecycle import News, PartEvent
+from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, Node, NodeName, Part
+from mgpu.master.board import Board, Running
+from mgpu.master.inbox import Collected, Heard, Message, Probed, Silent
+from mgpu.store.writing import Writer
+
+WHO = "master"
+
+_TOLD = frozenset({PartEvent.REBOOTED, PartEvent.UNREACHABLE, PartEvent.ORPHANED, PartEvent.STUCK, PartEvent.GIVEN_UP})
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What deciding takes from outside: the rules, whether a job could run elsewhere, a source of jitter in [0, 1)."""
+
+    rules: retry.Rules
+    unhealthy_after: int
+    elsewhere: Callable[[Job, tuple[Part, ...]], bool]
+    jitter: Callable[[], float]
+
+
+class Absorber:
+    """One batch inside one writing transaction; the board is kept equal to what is stored."""
+
+    def __init__(self, writer: Writer, board: Board, now: float, judgement: Judgement) -> None:
+        self._writer = writer
+        self._board = board
+        self._now = now
+        self._judgement = judgement
+        self.changed: set[JobId] = set()
+        self.nodes: dict[NodeName, Node] = {}
+        self.ended: list[tuple[Part, str]] = []  # with the attempt's token
+        self.finished: list[Part] = []  # ended and collected: their run directories can go
+
+    def absorb(self, messages: Iterable[Message], nodes: Mapping[NodeName, Node]) -> None:
+        for message in messages:
+            if isinstance(message, Probed):
+                self._probed(self.nodes.get(message.node) or nodes[message.node], message)
+            elif isinstance(message, Heard):
+                for news in message.news:
+                    self._hear(message.node, news)
+            elif isinstance(message, Silent):
+                self._silent(message)
+            elif isinstance(message, Collected):
+                self._collected(message)
+        for item in list(self._board):
+            if item.job.stop and item.current:
+                self._settle(item, item.parts)
+
+    def _probed(self, node: Node, message: Probed) -> None:
+        if isinstance(message.outcome, health.ProbeFailure):
+            after = health.unseen(node, message.outcome, self._now, self._judgement.unhealthy_after)
+        else:
+            after = health.seen(node, message.outcome, self._now)
+        self._writer.save_node(after)
+        self.nodes[node.name] = after
+        if after.state is not node.state or after.reason != node.reason:
+            self._audit(f"node {after.state}", None, node.name, after.reason)
+
+    def _hear(self, node: NodeName, news: News) -> None:
+        part = self._board.resolve(news.key, node)
+        if part is None or part.node != node:
+            return  # long done with
+        news = replace(news, key=part.key)
+        after = lifecycle.step_part(part, news)
+        if news.event in _TOLD and after != part:
+            self._audit(news.event.value, part.job_id, node, news.reason)
+        item = self._board.get(part.job_id, part.attempt)
+        assert item is not None  # the part came from it
+        self._settle(item, tuple(after if other.rank == part.rank else other for other in item.parts))
+
+    def _silent(self, message: Silent) -> None:
+        for _, part in self._board.on(message.node):
+            if part.state.holds_devices and part.state is not AttemptState.LOST:
+                self._hear(message.node, News(part.key, PartEvent.UNREACHABLE, message.at, reason=message.reason))
+
+    def _collected(self, message: Collected) -> None:
+        part = self._board.resolve(message.key, None)
+        item = self._board.get(message.key.job_id, message.key.attempt)
+        if part is None or item is None:
+            return
+        after = replace(part, collected=True, reason=message.trouble or part.reason)
+        if message.trouble:
+            self._audit("output incomplete", part.job_id, part.node, message.trouble)
+        self._settle(item, tuple(after if other.rank == part.rank else other for other in item.parts))
+
+    def _settle(self, item: Running, parts: tuple[Part, ...]) -> None:
+        exits = 0
+        if item.job.spec.retries:
+            tried = self._writer.attempts(item.job.job_id)
+            exits = sum(one.failure is FailureClass.EXIT for one in tried if one.number < item.attempt.number)
+        outlook = retry.Outlook(self._judgement.elsewhere(item.job, parts), exits, self._judgement.jitter())
+        settled = lifecycle.settle(item.job, item.attempt, parts, self._now, self._judgement.rules, outlook)
+        for before, after in zip(item.parts, settled.parts, strict=True):
+            if before != after:
+                self._writer.save_part(after)
+                self.changed.add(item.job.job_id)
+                self._note_end(before, after, item.attempt.token)
+        if settled.attempt != item.attempt:
+            self._writer.save_attempt(settled.attempt)
+            self.changed.add(item.job.job_id)
+        if settled.job != item.job:
+            self._writer.save_job(settled.job)
+            self.changed.add(item.job.job_id)
+        for note in settled.notes:
+            self._audit(note, item.job.job_id, None, settled.job.detail)
+        self._board.put(Running(settled.job, settled.attempt, settled.parts))
+
+    def _note_end(self, before: Part, after: Part, token: str) -> None:
+        over = after.state is AttemptState.ENDED
+        if over and before.state is not AttemptState.ENDED:
+            self.ended.append((after, token))
+        if over and after.collected:
+            self.finished.append(after)
+
+    def _audit(self, what: str, job_id: JobId | None, node: NodeName | None, detail: str) -> None:
+        self._writer.audit(Audit(self._now, WHO, what, job_id, node, detail))

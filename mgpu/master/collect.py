@@ -1,0 +1,181 @@
+"""Output: from the nodes into the spool, each byte once.
+
+What somebody watches is followed live, one shell a part; everything else is swept now and then. When a part has ended,
+whatever is missing is fetched, the spool is brought to the disk, and only then is the part `collected`. All of these
+may run beside each other: the spool knows at which offset a stream stands and passes over what it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from mgpu.core.errors import StoreError
+from mgpu.core.model import AttemptState, JobId, JobKind, NodeName, Part, PartKey
+from mgpu.core.reconcile import directory_name
+from mgpu.master.board import Board
+from mgpu.master.inbox import Collected, Inbox
+from mgpu.master.link import NodeLink
+from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.store.spool import Spool, SpoolGap, Stream
+
+log = logging.getLogger(__name__)
+
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+SWEEP_S = 5.0
+AGAIN_S = (0.5, 30.0)  # backoff of a collection that failed
+TURN_BYTES = 16 * 1024 * 1024  # fetched in one turn, so that a long output does not hold up the next job's
+
+
+class Collector:
+    def __init__(self, links: Mapping[NodeName, NodeLink], spool: Spool, inbox: Inbox) -> None:
+        self._links = links
+        self._spool = spool
+        self._inbox = inbox
+        self._lock = threading.Lock()
+        self._watched: Counter[JobId] = Counter()
+        self._followers: dict[PartKey, Follower] = {}
+        self._busy: set[PartKey] = set()
+        self._due: dict[PartKey, tuple[float, float]] = {}  # (monotonic time, pause)
+
+    def watch(self, job_id: JobId, on: bool) -> None:
+        """Any thread."""
+        with self._lock:
+            self._watched[job_id] += 1 if on else -1
+            if self._watched[job_id] <= 0:
+                del self._watched[job_id]
+        self._inbox.wake()
+
+    @property
+    def watching(self) -> bool:
+        with self._lock:
+            return bool(self._watched)
+
+    def collect(self, board: Board, monotonic: float) -> float:
+        """Begin what is due; seconds until something else is."""
+        soonest = SWEEP_S
+        wanted: set[PartKey] = set()
+        for item, part in board.parts():
+            link = self._links.get(part.node)
+            if link is None or part.collected:
+                continue
+            if part.state is AttemptState.ENDED:
+                soonest = min(soonest, self._fetch(link, part, monotonic, last=True))
+            elif part.started is not None and part.state is not AttemptState.LOST:
+                with self._lock:
+                    live = item.job.spec.kind is JobKind.SRUN or item.job.job_id in self._watched
+                if live:
+                    wanted.add(part.key)
+                    self._follow(link, part)
+                else:
+                    soonest = min(soonest, self._fetch(link, part, monotonic, last=False))
+        for key in [key for key in self._followers if key not in wanted]:
+            self._followers.pop(key).stop()
+        return soonest
+
+    def _follow(self, link: NodeLink, part: Part) -> None:
+        follower = self._followers.get(part.key)
+        if follower is None or not follower.alive:
+            self._followers[part.key] = Follower(link, part.key, self._spool)
+
+    # --- fetching -----------------------------------------------------------------------------------------------
+
+    def _fetch(self, link: NodeLink, part: Part, monotonic: float, last: bool) -> float:
+        key = part.key
+        due, pause = self._due.get(key, (0.0, AGAIN_S[0]))
+        if last and pause == SWEEP_S:
+            due, pause = 0.0, AGAIN_S[0]  # it has ended since: no need to wait for the sweep
+        if key in self._busy:
+            return SWEEP_S
+        if monotonic < due:
+            return due - monotonic
+        self._busy.add(key)
+        pause = min(pause * 2, AGAIN_S[1]) if last else SWEEP_S
+        self._due[key] = (monotonic + pause, pause)
+        link.bulk.do(lambda: self._turn(link, key, last))
+        return pause
+
+    def _turn(self, link: NodeLink, key: PartKey, last: bool) -> None:
+        try:
+            more = any(self._take(link, key, stream) for stream in STREAMS)
+            if more:
+                link.bulk.do(lambda: self._turn(link, key, last))
+                return
+            if last:
+                self._spool.sync(key)
+                self._inbox.put(Collected(key))
+                self._due.pop(key, None)
+        except RemoteError as error:
+            if last and error.trouble is Trouble.GONE:
+                self._inbox.put(Collected(key, error.message))
+        except (StoreError, SpoolGap) as error:
+            log.warning("output of %s: %s", directory_name(key), error)
+        self._busy.discard(key)
+
+    def _take(self, link: NodeLink, key: PartKey, stream: Stream) -> bool:
+        """True = there is more than a turn's worth."""
+        end = self._spool.size(key, stream) + TURN_BYTES
+        while True:
+            offset = self._spool.size(key, stream)
+            data, size = link.runner.read(directory_name(key), stream, offset)
+            if data:
+                self._spool.append(key, stream, offset, data)
+            if offset + len(data) >= size:
+                return False
+            if not data:
+                raise RemoteError("the node gave less of the output than it has")
+            if offset + len(data) >= end:
+                return True
+
+    def close(self) -> None:
+        for follower in self._followers.values():
+            follower.stop()
+
+
+class Follower:
+    """One part's output, live. Ends by itself when the link is lost; whoever wants it makes another."""
+
+    def __init__(self, link: NodeLink, key: PartKey, spool: Spool) -> None:
+        self._link = link
+        self._key = key
+        self._spool = spool
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"follow {directory_name(key)}", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        offsets = (self._spool.size(self._key, "stdout"), self._spool.size(self._key, "stderr"))
+        sinks = (self._sink("stdout", offsets[0]), self._sink("stderr", offsets[1]))
+        try:
+            with self._link.runner.following(directory_name(self._key), offsets, sinks) as follow:
+                while not self._stop.wait(0.5) and not follow.ended:
+                    pass
+        except RemoteError as error:
+            log.info("following %s: %s", directory_name(self._key), error)
+            self._stop.wait(1.0)
+
+    def _sink(self, stream: Stream, offset: int) -> Callable[[bytes], None]:
+        position = offset
+
+        def sink(data: bytes) -> None:
+            nonlocal position
+            if self._stop.is_set():
+                return
+            try:
+                self._spool.append(self._key, stream, position, data)
+                position += len(data)
+            except (StoreError, SpoolGap) as error:
+                # what is missing is fetched later
+                log.warning("output of %s: %s", directory_name(self._key), error)
+                self._stop.set()
+
+        return sink

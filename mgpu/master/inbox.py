@@ -1,0 +1,82 @@
+"""What reaches the tick from the threads that talk to nodes: values, in one queue, with a wake-up."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+
+from mgpu.core.health import ProbeFailure
+from mgpu.core.lifecycle import News
+from mgpu.core.model import NodeName, Observation, PartKey
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The outcome of a probe of `node`."""
+
+    node: NodeName
+    outcome: Observation | ProbeFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """News about parts on `node`, from a look or from the events file."""
+
+    node: NodeName
+    news: tuple[News, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """The node does not answer: contact with its parts is lost."""
+
+    node: NodeName
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Every byte of the part's output is in the spool (`trouble` "") or never will be."""
+
+    key: PartKey
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An order was carried out or failed; it may be given again. `what` as in realise."""
+
+    what: str
+    key: PartKey
+
+
+Message = Probed | Heard | Silent | Collected | Done
+
+
+class Inbox:
+    """Any thread puts; the tick takes all at once."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._event = threading.Event()
+
+    def put(self, message: Message) -> None:
+        self._queue.put(message)
+        self._event.set()
+
+    def wake(self) -> None:
+        self._event.set()
+
+    def wait(self, timeout_s: float) -> None:
+        self._event.wait(timeout_s)
+        self._event.clear()
+
+    def take(self) -> list[Message]:
+        taken: list[Message] = []
+        while True:
+            try:
+                taken.append(self._queue.get_nowait())
+            except queue.Empty:
+                return taken

@@ -1,0 +1,197 @@
+"""One node as the master deals with it: its runner, and the few threads that may wait for it.
+
+`orders` carries out quick requests in order, `bulk` fetches output, a thread of its own probes (at most one probe is
+outstanding), another reads the events file. All of them only put messages into the inbox; a node that hangs holds up
+nothing but its own threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mgpu import clock
+from mgpu.config.model import NodeConfig
+from mgpu.core import reconcile
+from mgpu.core.health import ProbeFailure
+from mgpu.core.launch import Launch
+from mgpu.core.model import NodeName, Part, PartKey
+from mgpu.core.probe import parse_probe
+from mgpu.master.inbox import Done, Heard, Inbox, Probed, Silent
+from mgpu.master.worker import Worker
+from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.runner import Refusal, Runner
+
+log = logging.getLogger(__name__)
+
+EVENTS_PAUSE_S = 2.0  # before the events file is opened again
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A part with the token of its attempt: what a look has to be compared with."""
+
+    part: Part
+    token: str
+
+
+class NodeLink:
+    def __init__(self, config: NodeConfig, account: str, runner: Runner, inbox: Inbox, probe_timeout_s: float) -> None:
+        self.name: NodeName = config.name
+        self.config = config
+        self.account = account
+        self.runner = runner
+        self.orders = Worker(f"orders {config.name}")
+        self.bulk = Worker(f"output {config.name}")
+        self._inbox = inbox
+        self._probe_timeout_s = probe_timeout_s
+        self._probing = threading.Lock()
+        self._events_thread: threading.Thread | None = None
+        self._looking = False
+        self._closed = False
+        self._clock: tuple[float, float] | None = None  # (our time, the node's uptime) of one instant
+
+    @property
+    def address(self) -> str:
+        """Where the node was reached; "" before the first login."""
+        return self.runner.address
+
+    # --- probes -----------------------------------------------------------------------------------------------------
+
+    def probe(self) -> bool:
+        """Begin one in the background; False = one is still outstanding."""
+        if self._closed or not self._probing.acquire(blocking=False):
+            return False
+        threading.Thread(target=self._probe, name=f"probe {self.name}", daemon=True).start()
+        return True
+
+    def _probe(self) -> None:
+        try:
+            raw = self.runner.probe(self.config.nvidia_smi, self._probe_timeout_s)
+            outcome = Probed(self.name, parse_probe(self.name, raw, clock.now()))
+        except RemoteError as error:
+            outcome = Probed(self.name, ProbeFailure(error.message, not error.transient))
+        except Exception as error:  # whatever it was, the node must be probed again
+            log.exception("probe of %s", self.name)
+            outcome = Probed(self.name, ProbeFailure(f"its answer could not be read: {error}"))
+        finally:
+            self._probing.release()
+        self._inbox.put(outcome)
+
+    # --- orders -----------------------------------------------------------------------------------------------------
+
+    def start(self, known: Known, launch: Launch) -> None:
+        part = known.part
+
+        def task() -> None:
+            answer = self.runner.start(reconcile.directory_name(part.key), known.token, part.uuids, launch)
+            if isinstance(answer, Refusal):
+                self._inbox.put(Heard(self.name, (reconcile.refusal(part.key, answer.text, clock.now()),)))
+
+        self._order("start", part.key, task)
+
+    def stop(self, known: Known) -> None:
+        part = known.part
+
+        def task() -> None:
+            answer = self.runner.stop(reconcile.directory_name(part.key), known.token, part.stop)
+            if answer == "fenced":
+                self._inbox.put(Heard(self.name, (reconcile.fenced(part.key, clock.now()),)))
+
+        self._order("stop", part.key, task)
+
+    def go(self, part: Part) -> None:
+        self._order("go", part.key, lambda: self.runner.go(reconcile.directory_name(part.key), "run"))
+
+    def clean(self, keys: Sequence[PartKey]) -> None:
+        """Best effort: what is not cleaned now shows up as residue."""
+
+        def task() -> None:
+            try:
+                self.runner.clean([reconcile.directory_name(key) for key in keys])
+            except RemoteError as error:
+                log.info("%s: not cleaned: %s", self.name, error)
+
+        self.bulk.do(task)
+
+    def look(self, parts: Sequence[Known]) -> bool:
+        """Ask for the records of these parts; False = the last look is still outstanding."""
+        if self._looking:
+            return False
+        self._looking = True
+
+        def task() -> None:
+            try:
+                self._look(parts)
+            except RemoteError as error:
+                self._lost(error)
+            finally:
+                self._looking = False
+
+        self.orders.do(task)
+        return True
+
+    def _look(self, parts: Sequence[Known]) -> None:
+        answer = self.runner.look([reconcile.directory_name(known.part.key) for known in parts])
+        self._clock = (answer.at, answer.uptime_s)
+        news = [item for known in parts for item in reconcile.news_of(known.part, known.token, answer)]
+        if news:
+            self._inbox.put(Heard(self.name, tuple(news)))
+
+    def _order(self, what: str, key: PartKey, task: Callable[[], object]) -> None:
+        def ordered() -> None:
+            try:
+                task()
+            except RemoteError as error:
+                self._lost(error)
+            finally:
+                self._inbox.put(Done(what, key))
+
+        self.orders.do(ordered)
+
+    def _lost(self, error: RemoteError) -> None:
+        if error.trouble is Trouble.REFUSED:
+            return  # the node lives, it is merely full: the order is given again
+        self._inbox.put(Silent(self.name, error.message, clock.now()))
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Follow the events file from now on, as long as the link holds."""
+        if self._closed or (self._events_thread is not None and self._events_thread.is_alive()):
+            return
+        self._events_thread = threading.Thread(target=self._listen, name=f"events {self.name}", daemon=True)
+        self._events_thread.start()
+
+    def _listen(self) -> None:
+        try:
+            for line in self.runner.events():
+                if not line:
+                    self._inbox.wake()  # from here on nothing is missed; a look covers what was before
+                    continue
+                news = reconcile.event_news(line, self._when)
+                if news:
+                    self._inbox.put(Heard(self.name, news))
+        except RemoteError as error:
+            if not self._closed:
+                log.info("%s: events: %s", self.name, error)
+                threading.Event().wait(EVENTS_PAUSE_S)
+                self._inbox.wake()
+
+    def _when(self, uptime: str) -> float:
+        """Our time of what the node wrote down as its uptime."""
+        now = clock.now()
+        if self._clock is None:
+            return now
+        try:
+            return min(now, self._clock[0] + float(uptime) - self._clock[1])
+        except ValueError:
+            return now
+
+    def close(self) -> None:
+        self._closed = True
+        self.orders.end()
+        self.bulk.end()
+        self.runner.close()

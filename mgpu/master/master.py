@@ -1,0 +1,329 @@
+"""The master: one pass after the other over what is stored, and what only it can do for the operations."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from mgpu import clock
+from mgpu.config.model import Config
+from mgpu.core import health, retry, schedule
+from mgpu.core.errors import InvalidTransition, MgpuError, NotFound, StoreError
+from mgpu.core.lifecycle import PartEvent
+from mgpu.core.model import (
+    AttemptState,
+    Audit,
+    Job,
+    JobId,
+    Node,
+    NodeName,
+    NodeState,
+    NodeView,
+    Part,
+    Plan,
+    Start,
+    Wait,
+)
+from mgpu.core.policies import POLICIES, Policy
+from mgpu.master import planning, trust
+from mgpu.master.absorb import WHO, Absorber, Judgement
+from mgpu.master.board import Board
+from mgpu.master.collect import Collector
+from mgpu.master.inbox import Collected, Done, Heard, Inbox, Message, Probed
+from mgpu.master.link import NodeLink
+from mgpu.master.planning import Gone
+from mgpu.master.realise import Realiser
+from mgpu.ops.context import HostKeys
+from mgpu.store.spool import Spool
+from mgpu.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
+_TROUBLE_PAUSE_S = 2.0
+
+
+class Master:
+    """`tick` belongs to one thread; the methods of the Control protocol (see ops.context) to any."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        spool: Spool,
+        make_link: Callable[[Inbox], Mapping[NodeName, NodeLink]],
+        own_known_hosts: Path,
+        policies: Mapping[str, Policy] = POLICIES,
+    ) -> None:
+        self.inbox = Inbox()
+        self.stopping = threading.Event()
+        self._config = config
+        self._store = store
+        self._spool = spool
+        self._links = dict(make_link(self.inbox))
+        self._own_known_hosts = own_known_hosts
+        self._policies = policies
+        self._realiser = Realiser(self._links, self.inbox)
+        self._collector = Collector(self._links, spool, self.inbox)
+        self._judgement = Judgement(
+            retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s),
+            config.unhealthy_after,
+            self._elsewhere,
+            random.random,
+        )
+        self._backlog: list[Message] = []
+        self._nodes: dict[NodeName, Node] = {}
+        self._views: tuple[NodeView, ...] = ()
+        self._waits: dict[JobId, Wait] = {}
+        self._gone: dict[NodeName, deque[Gone]] = {}
+        self._probe_due: dict[NodeName, float] = {name: 0.0 for name in self._links}
+        self._probes = threading.Condition()
+        self._probe_count: dict[NodeName, int] = {}
+        self._errors: deque[str] = deque(maxlen=20)
+        self._busy_at = self._moved_at = clock.monotonic()
+
+    # --- a pass -----------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """What is stored of the inventory's nodes. A state from before says nothing about now: they are probed first."""
+        with self._store.write() as writer:
+            stored = {node.name: node for node in writer.nodes()}
+            for name in self._links:
+                node = stored.get(name, Node(name))
+                if name not in stored:
+                    writer.save_node(node)
+                self._nodes[name] = node
+        with self._store.read() as reader:
+            self._refresh_views(Board.read(reader))
+
+    def tick(self) -> float:
+        """One pass; seconds until the next one is due if nothing wakes it."""
+        try:
+            return self._tick()
+        except StoreError as error:
+            self._trouble(f"{error.message}; {error.hint}")
+        except InvalidTransition as error:
+            # what was heard is dropped; the next look tells it again
+            self._backlog.clear()
+            log.exception("a programmer's error")
+            self._trouble(f"internal error: {error}")
+        return _TROUBLE_PAUSE_S
+
+    def _tick(self) -> float:
+        self._backlog += self.inbox.take()
+        if self._backlog:
+            self._moved_at = clock.monotonic()
+        board = self._absorb(self._backlog)
+        self._follow_up(self._backlog)
+        self._backlog = []
+        now, monotonic = clock.now(), clock.monotonic()
+        self._refresh_views(board)
+        board = self._plan(board, now)
+        due = [self._realiser.realise(board, now, monotonic), self._collector.collect(board, monotonic)]
+        due.append(self._observe(monotonic))
+        self._realiser.forget(board)
+        if any(True for _ in board) or self._waits:
+            self._busy_at = monotonic
+        return max(0.02, min(due))
+
+    def _absorb(self, messages: Sequence[Message]) -> Board:
+        stored = [message for message in messages if not isinstance(message, Done)]
+        with self._store.read() as reader:
+            board = Board.read(reader)
+        wishes = any(
+            item.job.stop and item.current and any(not part.stop and part.state.holds_devices for part in item.parts)
+            for item in board
+        )
+        if not stored and not wishes:
+            return board
+        with self._store.write() as writer:
+            board = Board.read(writer)
+            absorber = Absorber(writer, board, clock.now(), self._judgement)
+            absorber.absorb(stored, self._nodes)
+        self._nodes.update(absorber.nodes)
+        self._remember(absorber)
+        return Board(item for item in board if not all(_done(part) for part in item.parts))
+
+    def _remember(self, absorber: Absorber) -> None:
+        """After the commit: tell the readers, and what follows from an end."""
+        now = clock.now()
+        for part, token in absorber.ended:
+            gone = self._gone.setdefault(part.node, deque(maxlen=_GONE_KEPT))
+            gone.append(Gone(now, token, part.pid))
+        for part in absorber.finished:
+            link = self._links.get(part.node)
+            if link is not None:
+                link.clean([part.key])
+        for job_id in absorber.changed:
+            self._spool.notify(job_id)
+
+    def _follow_up(self, messages: Sequence[Message]) -> None:
+        """What the parts that remember between passes have to know."""
+        monotonic = clock.monotonic()
+        for message in messages:
+            if isinstance(message, Done):
+                self._realiser.done(message.what, message.key)
+            elif isinstance(message, Heard):
+                for news in message.news:
+                    if news.event is PartEvent.FOUND_ABSENT:
+                        self._realiser.again("start", news.key)
+            elif isinstance(message, Probed):
+                node = self._nodes[message.node]
+                pause = health.next_probe_in(node, self._config.heartbeat_interval_s, random.random())
+                self._probe_due[message.node] = monotonic + pause
+                if node.failures:
+                    self._realiser.look_now(message.node)
+                with self._probes:
+                    self._probe_count[message.node] = self._probe_count.get(message.node, 0) + 1
+                    self._probes.notify_all()
+            elif isinstance(message, Collected):
+                self._spool.notify(message.key.job_id)
+
+    # --- planning ---------------------------------------------------------------------------------------------------
+
+    def _refresh_views(self, board: Board) -> None:
+        self._views = planning.views(self._config, self._nodes, board, self._gone)
+
+    def _plan(self, board: Board, now: float) -> Board:
+        with self._store.read() as reader:
+            pending = [planning.pending_job(job) for job in reader.pending()]
+        if not pending:
+            self._waits = {}
+            return board
+        plan = schedule.plan(planning.snapshot(self._config, self._views, pending, now), self._policies)
+        ready = self._fresh(plan, now)
+        self._waits = {wait.job_id: wait for wait in plan.waits}
+        if not ready:
+            return board
+        accounts = {name: (link.account, link.address) for name, link in self._links.items()}
+        placed: list[Job] = []
+        with self._store.write() as writer:
+            for start in ready:
+                job = planning.commit(writer, start, accounts, now)
+                if job is not None:
+                    placed.append(job)
+            board = Board.read(writer)
+        self._refresh_views(board)
+        for job in placed:
+            self._spool.notify(job.job_id)
+        return board
+
+    def _fresh(self, plan: Plan, now: float) -> list[Start]:
+        """The starts that may be committed; the nodes of the others are probed."""
+        observations = {name: node.observation for name, node in self._nodes.items()}
+        ready = []
+        for start in plan.starts:
+            stale = planning.stale_nodes(start, observations, now)
+            for name in stale:
+                self._links[name].probe()
+            if not stale:
+                ready.append(start)
+        return ready
+
+    def _elsewhere(self, job: Job, parts: tuple[Part, ...]) -> bool:
+        """Some node that has not failed this job could take it, as far as its request names nodes."""
+        request = job.spec.request
+        if request.pins or request.nodelist:
+            return False
+        tried = {*job.avoid, *request.exclude, *(part.node for part in parts)}
+        return any(
+            view.name not in tried and view.usable and (not request.partition or request.partition in view.partitions)
+            for view in self._views
+        )
+
+    # --- observing --------------------------------------------------------------------------------------------------
+
+    def _observe(self, monotonic: float) -> float:
+        """Begin the probes that are due. A probe that is outstanding is the only one of its node."""
+        soonest = self._config.heartbeat_interval_s
+        for name, link in self._links.items():
+            if self._nodes[name].state is NodeState.UP:
+                link.listen()
+            due = self._probe_due[name]
+            if monotonic >= due and link.probe():
+                # until it answers, nothing is due
+                due = self._probe_due[name] = monotonic + 2 * self._config.probe_timeout_s + 30
+            soonest = min(soonest, max(0.02, due - monotonic))
+        return soonest
+
+    # --- Control ----------------------------------------------------------------------------------------------------
+
+    def probe(self, node: NodeName) -> None:
+        link = self._link(node)
+        limit = 2 * self._config.probe_timeout_s + self._config.login_timeout_s
+        with self._probes:
+            before = self._probe_count.get(node, 0)
+            # one that was under way already may have looked before the caller asked
+            wanted = before + (1 if link.probe() else 2)
+            deadline = clock.monotonic() + limit
+            while self._probe_count.get(node, 0) < wanted:
+                left = deadline - clock.monotonic()
+                if left <= 0 or self.stopping.is_set():
+                    raise MgpuError(f"{node} was not probed in {limit:.0f} s", "mgpu nodes shows its state")
+                self._probes.wait(min(left, 0.2))
+                if self._probe_count.get(node, 0) < wanted:
+                    link.probe()
+
+    def host_keys(self, node: NodeName) -> HostKeys:
+        return trust.host_keys(self._link(node).config, self._own_known_hosts, self._config.login_timeout_s)
+
+    def trust(self, node: NodeName, lines: Sequence[str]) -> int:
+        added = trust.add(self._link(node).config, self._own_known_hosts, lines)
+        with self._store.write() as writer:
+            writer.audit(Audit(clock.now(), WHO, "host key trusted", None, node, f"{added} new"))
+        self._probe_due[node] = 0.0
+        self.inbox.wake()
+        return added
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.inbox.wake()
+
+    def wake(self) -> None:
+        self.inbox.wake()
+
+    def views(self) -> Sequence[NodeView]:
+        return self._views
+
+    def waits(self) -> dict[JobId, Wait]:
+        return self._waits
+
+    def watch(self, job_id: JobId, on: bool) -> None:
+        self._collector.watch(job_id, on)
+
+    def errors(self) -> Sequence[str]:
+        return tuple(self._errors)
+
+    def idle_for(self) -> float:
+        """Seconds since anything was queued, running or watched."""
+        if self._collector.watching:
+            return 0.0
+        return clock.monotonic() - self._busy_at
+
+    def still_for(self) -> float:
+        """Seconds since anything moved, once every node was asked; 0 while something is under way."""
+        asked = all(self._probe_count.get(name) for name in self._links)
+        return clock.monotonic() - self._moved_at if asked and not self._realiser.under_way else 0.0
+
+    def _link(self, node: NodeName) -> NodeLink:
+        link = self._links.get(node)
+        if link is None:
+            raise NotFound(f"there is no node {node!r}")
+        return link
+
+    def _trouble(self, text: str) -> None:
+        log.error("%s", text)
+        self._errors.append(text)
+
+    def close(self) -> None:
+        self._collector.close()
+        for link in self._links.values():
+            link.close()
+
+
+def _done(part: Part) -> bool:
+    return part.state is AttemptState.ENDED and part.collected

@@ -1,0 +1,156 @@
+"""Stored state -> snapshot -> plan -> attempts STARTING. The database's unique key has the last word about a device.
+
+GPUs are given out on a fresh look only: where a start meets an observation older than FRESH_S, the node is probed first
+and the plan made again with what that shows. So a process that nobody queued is met before a job is, not after.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mgpu.config.model import Config
+from mgpu.core import lifecycle
+from mgpu.core.model import (
+    Attempt,
+    AttemptState,
+    Audit,
+    DeviceUuid,
+    Job,
+    JobId,
+    JobState,
+    Node,
+    NodeHolds,
+    NodeName,
+    NodeView,
+    Observation,
+    Part,
+    PendingJob,
+    Snapshot,
+    Start,
+)
+from mgpu.core.views import node_view
+from mgpu.master.absorb import WHO
+from mgpu.master.board import Board
+from mgpu.store.writing import HoldConflict, Writer
+
+FRESH_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An attempt whose last process on a node was seen to be gone at `at`: an older observation that still shows its
+    processes is wrong about them."""
+
+    at: float
+    token: str
+    session: int | None
+
+
+def views(
+    config: Config, nodes: Mapping[NodeName, Node], board: Board, gone: Mapping[NodeName, Sequence[Gone]]
+) -> tuple[NodeView, ...]:
+    """Every node of the inventory, in its order."""
+    holds = _holds(board)
+    return tuple(
+        node_view(
+            entry.facts,
+            _without(nodes.get(entry.name, Node(entry.name)), gone.get(entry.name, ())),
+            holds.get(entry.name, NodeHolds()),
+            entry.external,
+        )
+        for entry in config.nodes
+    )
+
+
+def _holds(board: Board) -> dict[NodeName, NodeHolds]:
+    devices: dict[NodeName, dict[DeviceUuid, JobId]] = {}
+    tokens: dict[NodeName, dict[str, JobId]] = {}
+    sessions: dict[NodeName, dict[int, JobId]] = {}
+    jobs: dict[NodeName, int] = {}
+    exclusive: dict[NodeName, JobId] = {}
+    for item, part in board.parts():
+        if not part.state.holds_devices:
+            continue
+        job_id = item.job.job_id
+        devices.setdefault(part.node, {}).update(dict.fromkeys(part.uuids, job_id))
+        tokens.setdefault(part.node, {})[item.attempt.token] = job_id
+        if part.pid is not None:
+            sessions.setdefault(part.node, {})[part.pid] = job_id
+        jobs[part.node] = jobs.get(part.node, 0) + 1
+        if item.job.spec.request.exclusive:
+            exclusive[part.node] = job_id
+    return {
+        name: NodeHolds(devices[name], tokens[name], sessions.get(name, {}), jobs[name], exclusive.get(name))
+        for name in jobs
+    }
+
+
+def _without(node: Node, gone: Iterable[Gone]) -> Node:
+    seen = node.observation
+    if seen is None:
+        return node
+    late = [item for item in gone if item.at >= seen.at]
+    if not late:
+        return node
+    tokens = {item.token for item in late}
+    sessions = {item.session for item in late if item.session is not None}
+    left = tuple(
+        process for process in seen.processes if process.token not in tokens and process.session not in sessions
+    )
+    return replace(node, observation=replace(seen, processes=left))
+
+
+def pending_job(job: Job) -> PendingJob:
+    return PendingJob(
+        job.job_id, job.user, job.spec.request, job.spec.priority, job.submit_time, job.not_before, job.avoid
+    )
+
+
+def snapshot(config: Config, nodes: tuple[NodeView, ...], pending: Iterable[PendingJob], now: float) -> Snapshot:
+    return Snapshot(now, nodes, tuple(pending), config.default_policy)
+
+
+def stale_nodes(start: Start, observations: Mapping[NodeName, Observation | None], now: float) -> list[NodeName]:
+    """The nodes of the start that have to be looked at before GPUs are given out there."""
+    found = []
+    for part in start.parts:
+        seen = observations.get(part.node)
+        if part.uuids and (seen is None or now - seen.at > FRESH_S):
+            found.append(part.node)
+    return found
+
+
+def commit(writer: Writer, start: Start, accounts: Mapping[NodeName, tuple[str, str]], now: float) -> Job | None:
+    """Store the attempt with its holds; None where the plan was stale (the job is no longer pending, a device taken).
+    `accounts`: login and address of each node."""
+    job = writer.job(start.job_id)
+    if job is None or job.state is not JobState.PENDING:
+        return None
+    number = job.attempt + 1
+    attempt = Attempt(job.job_id, number, secrets.token_hex(16), AttemptState.STARTING, now)
+    parts = [
+        Part(
+            job_id=job.job_id,
+            attempt=number,
+            rank=placed.rank,
+            node=placed.node,
+            account=accounts[placed.node][0],
+            devices=placed.devices,
+            uuids=placed.uuids,
+            state=AttemptState.STARTING,
+            address=accounts[placed.node][1],
+        )
+        for placed in start.parts
+    ]
+    try:
+        writer.add_attempt(attempt, parts)
+    except HoldConflict as conflict:
+        writer.audit(Audit(now, WHO, "start refused", job.job_id, conflict.node, str(conflict)))
+        return None
+    placed_job = lifecycle.place(job, number, now)
+    writer.save_job(placed_job)
+    where = "; ".join(f"{part.node}:{','.join(map(str, part.devices))}" for part in parts)
+    writer.audit(Audit(now, WHO, "placed", job.job_id, None, where))
+    return placed_job

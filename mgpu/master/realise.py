@@ -1,0 +1,146 @@
+"""Stored parts -> orders to nodes. Run on every pass; giving an order again is harmless (node.sh sees to that), so all
+that is remembered is what need not be said twice at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mgpu.core import launch
+from mgpu.core.lifecycle import News, PartEvent
+from mgpu.core.model import AttemptState, NodeName, Part, PartKey
+from mgpu.core.reconcile import directory_name
+from mgpu.master.board import Board, Running
+from mgpu.master.inbox import Heard, Inbox
+from mgpu.master.link import Known, NodeLink
+
+LOOK_SOON_S = 1.0  # while something begins or ends
+LOOK_S = 10.0  # the sweep that finds what no event told
+LOOK_LOST_S = (1.0, 30.0)  # backoff while contact is lost
+START_LIMIT_S = 60.0  # from the request to `started`: then the node hangs
+STOP_AGAIN_S = 5.0
+
+
+@dataclass(slots=True)
+class _Looks:
+    """When a node's parts are looked at next."""
+
+    due: float = 0.0
+    pause: float = LOOK_LOST_S[0]
+
+
+class Realiser:
+    def __init__(self, links: Mapping[NodeName, NodeLink], inbox: Inbox) -> None:
+        self._links = links
+        self._inbox = inbox
+        self._given: dict[tuple[str, PartKey], float] = {}
+        self._under_way: set[tuple[str, PartKey]] = set()
+        self._looks: dict[NodeName, _Looks] = {}
+
+    # --- what came of it ------------------------------------------------------------------------------------------
+
+    def done(self, what: str, key: PartKey) -> None:
+        self._under_way.discard((what, key))
+
+    def again(self, what: str, key: PartKey) -> None:
+        """It was found not to have been carried out."""
+        self._given.pop((what, key), None)
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self._under_way)
+
+    def forget(self, board: Board) -> None:
+        """What is done with needs no memory."""
+        alive = {part.key for _, part in board.parts()}
+        self._given = {order: at for order, at in self._given.items() if order[1] in alive}
+
+    # --- orders -----------------------------------------------------------------------------------------------------
+
+    def realise(self, board: Board, now: float, monotonic: float) -> float:
+        """Give the orders that are due; seconds until the next one may be."""
+        for item in board:
+            for part in item.parts:
+                link = self._links.get(part.node)
+                if link is None or part.state is AttemptState.ENDED:
+                    continue
+                self._realise(item, part, link, now, monotonic)
+        return self._look(board, monotonic)
+
+    def _realise(self, item: Running, part: Part, link: NodeLink, now: float, monotonic: float) -> None:
+        known = Known(part, item.attempt.token)
+        if part.state is AttemptState.STARTING and not part.ready:
+            if self._first("start", part.key, monotonic):
+                link.start(known, self._launch(item, part, link))
+            elif monotonic - self._given["start", part.key] > START_LIMIT_S:
+                self._give_up_start(part, now)
+        elif part.state is AttemptState.STARTING and all(_waits(other) for other in item.parts):
+            if self._first("go", part.key, monotonic):
+                link.go(part)
+        elif part.state is AttemptState.STOPPING and self._repeatedly("stop", part.key, monotonic):
+            link.stop(known)
+
+    def _give_up_start(self, part: Part, now: float) -> None:
+        """The node took the request and nothing comes of it. What it hangs on is told by its records when it is ended."""
+        self.again("start", part.key)
+        news = News(part.key, PartEvent.STOP_WANTED, now, stop="START_HANGS", reason="the start hangs")
+        self._inbox.put(Heard(part.node, (news,)))
+
+    def _launch(self, item: Running, part: Part, link: NodeLink) -> launch.Launch:
+        config = link.config
+        world = launch.NodeWorld(config.workdir, config.setup, config.env)
+        addresses = [self._peer_address(other) for other in item.parts]
+        return launch.render(item.job, part, item.parts, directory_name(part.key), world, addresses)
+
+    def _peer_address(self, part: Part) -> str:
+        link = self._links.get(part.node)
+        return (link.config.network_address if link else "") or part.address
+
+    def _first(self, what: str, key: PartKey, monotonic: float) -> bool:
+        if (what, key) in self._given or (what, key) in self._under_way:
+            return False
+        self._note(what, key, monotonic)
+        return True
+
+    def _repeatedly(self, what: str, key: PartKey, monotonic: float) -> bool:
+        if (what, key) in self._under_way or monotonic - self._given.get((what, key), -1e9) < STOP_AGAIN_S:
+            return False
+        self._note(what, key, monotonic)
+        return True
+
+    def _note(self, what: str, key: PartKey, monotonic: float) -> None:
+        self._given[what, key] = monotonic
+        self._under_way.add((what, key))
+
+    # --- looks ------------------------------------------------------------------------------------------------------
+
+    def look_now(self, node: NodeName) -> None:
+        self._looks.setdefault(node, _Looks()).due = 0.0
+
+    def _look(self, board: Board, monotonic: float) -> float:
+        soonest = LOOK_S
+        for name, link in self._links.items():
+            parts = [Known(part, item.attempt.token) for item, part in board.on(name) if part.state.holds_devices]
+            if not parts:
+                self._looks.pop(name, None)
+                continue
+            looks = self._looks.setdefault(name, _Looks(monotonic + LOOK_SOON_S))
+            if monotonic >= looks.due and link.look(parts):
+                looks.due = monotonic + self._pause(looks, parts)
+            soonest = min(soonest, max(0.05, looks.due - monotonic))
+        return soonest
+
+    @staticmethod
+    def _pause(looks: _Looks, parts: Sequence[Known]) -> float:
+        states = {known.part.state for known in parts}
+        if AttemptState.LOST in states:
+            looks.pause = min(looks.pause * 2, LOOK_LOST_S[1])
+            return looks.pause * random.uniform(0.7, 1.3)
+        looks.pause = LOOK_LOST_S[0]
+        changing = {AttemptState.STARTING, AttemptState.STOPPING} & states
+        return LOOK_SOON_S if changing else LOOK_S
+
+
+def _waits(part: Part) -> bool:
+    return part.state is AttemptState.STARTING and part.ready

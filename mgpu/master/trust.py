@@ -1,0 +1,69 @@
+"""Host keys that the operator takes as a node's own: asked for, compared, written into our own known_hosts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import mgpu.remote.hostkeys as hostkeys
+from mgpu.config.model import NodeConfig
+from mgpu.config.sshconfig import SshTarget, resolve
+from mgpu.core.errors import RequestError
+from mgpu.ops.context import HostKey, HostKeys
+from mgpu.remote.connect import LoginLimits, scan_host_keys
+
+
+def host_keys(node: NodeConfig, own_known_hosts: Path, login_timeout_s: float) -> HostKeys:
+    """Asks the node. Raises RemoteError."""
+    target = _target(node)
+    name = _name(target)
+    shown = scan_host_keys(target, node.name, own_known_hosts, LoginLimits(login_timeout_s))
+    known = hostkeys.load((own_known_hosts, *target.known_hosts), name)
+    if not known.keys:
+        status = "new"
+    else:
+        on_file = {key.asbytes() for key in known.keys}
+        status = "same" if any(key.asbytes() in on_file for key in shown) else "changed"
+    return HostKeys(target.host, tuple(_entries(shown, name)), tuple(_entries(known.keys, name)), status)
+
+
+def _entries(keys: Iterable[hostkeys.Key], name: str) -> list[HostKey]:
+    return [
+        HostKey(key.get_name(), hostkeys.fingerprint(key), f"{name} {key.get_name()} {key.get_base64()}")
+        for key in keys
+    ]
+
+
+def add(node: NodeConfig, own_known_hosts: Path, lines: Sequence[str]) -> int:
+    """Lines as `host_keys` gave them. A changed key is never taken: the old line has to be removed by hand first."""
+    target = _target(node)
+    name = _name(target)
+    known = hostkeys.load((own_known_hosts, *target.known_hosts), name)
+    fresh = []
+    for line in lines:
+        key = hostkeys.parse(line, name)
+        if key is None:
+            raise RequestError(f"not a host key of {name}: {line[:80]}")
+        if any(other.get_name() == key.get_name() and other != key for other in known.keys):
+            raise RequestError(
+                f"another {key.get_name()} key of {name} is on file: it is never replaced",
+                f"if the node really has a new key, remove the old line: ssh-keygen -R '{name}' -f FILE",
+            )
+        if key not in known.keys:
+            fresh.append(line.strip())
+    if fresh:
+        descriptor = os.open(own_known_hosts, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "a", encoding="ascii") as file:
+            file.write("".join(f"{line}\n" for line in fresh))
+    return len(fresh)
+
+
+def _target(node: NodeConfig) -> SshTarget:
+    if node.connection != "ssh":
+        raise RequestError(f"{node.name} is this machine itself: it has no host key to trust")
+    return resolve(node.ssh)
+
+
+def _name(target: SshTarget) -> str:
+    return target.host_key_alias or hostkeys.lookup_name(target.host, target.port)
