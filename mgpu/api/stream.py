@@ -78,9 +78,9 @@ class _Follower:
             with suppress(RuntimeError):  # the loop has just ended
                 loop.call_soon_threadsafe(self._news.set)
 
+        await self._run(self._context.control.watch, self._job_id, True)
         listener = asyncio.create_task(self._listen())
         self._context.spool.subscribe(self._job_id, wake)
-        await self._run(self._context.control.watch, self._job_id, True)
         try:
             await self._send_all()
         except ConnectionError:

@@ -101,4 +101,4 @@ def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:
 
 
 def _was_by(reader: Reader, job: Job, mark: str) -> bool:
-    return any(entry.what == "cancel" and entry.detail == mark for entry in reader.audits(job_id=job.job_id))
+    return any(entry.detail == mark for entry in reader.audits(job_id=job.job_id, what="cancel"))

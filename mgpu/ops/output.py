@@ -15,6 +15,7 @@ from mgpu.store.spool import Stream
 
 MOST_BYTES = 8 << 20
 CHUNK_BYTES = 64 << 10
+NOTICE = "notice"  # an audit row whose detail is a line for the user: followers hear it
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
@@ -143,7 +144,7 @@ def look(context: Context, job_id: JobId, position: Position) -> Look:
         job = find_job(r, job_id)
         current = r.parts(job_id, job.attempt)
         followed = current if position.attempt == job.attempt else r.parts(job_id, position.attempt)
-        notices = [entry.detail for entry in r.audits(job_id=job_id) if entry.what == "notice"]
+        notices = [entry.detail for entry in r.audits(job_id=job_id, what=NOTICE)]
     if position.rank is not None:
         followed = [part for part in followed if part.rank == position.rank]
     shown = render.job(job, current, context.control.waits().get(job_id))

@@ -10,6 +10,7 @@ from mgpu import clock
 from mgpu.core.model import Audit, JobState
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
+from mgpu.store.reading import JobFilter
 
 
 def config_name(context: Context) -> str:
@@ -19,7 +20,7 @@ def config_name(context: Context) -> str:
 
 def status(context: Context) -> Json:
     with context.store.read() as r:
-        jobs = r.count_by_state()
+        jobs = r.count_by_state(JobFilter())
         nodes = Counter(node.state.value for node in r.nodes())
     return {
         "version": mgpu.__version__,

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from mgpu.client import http
 from mgpu.core.model import AttemptState, JobState, NodeName, Wait
 from mgpu.ops import cancel as ops_cancel
 from mgpu.ops import output as ops_output
@@ -11,22 +12,9 @@ from mgpu.ops.context import Caller
 from mgpu.ops.output import OutputRequest
 from tests.api.conftest import submission
 
-CONTRACT_KEYS = [
-    "job_id",
-    "name",
-    "user",
-    "state",
-    "reason",
-    "gpus",
-    "nodes",
-    "command",
-    "submit_time",
-    "start_time",
-    "end_time",
-    "exit_code",
-    "attempt",
-    "allocation",
-]
+CONTRACT_KEYS = """
+    job_id name user state reason gpus nodes command submit_time start_time end_time exit_code attempt allocation
+"""
 OTHER = Caller(4711, "mallory")
 
 
@@ -70,7 +58,7 @@ def test_a_job_that_waits_shows_the_plans_reason(served):
     job_id = served.submit(gpus="2", nodes="2")
     served.desk.planned = {job_id: Wait(job_id, "Resources", "2 GPUs free", ((NodeName("gpu01"), "busy"),))}
     job = served.ask("GET", "/v1/jobs")[1]["jobs"][0]
-    assert list(job)[: len(CONTRACT_KEYS)] == CONTRACT_KEYS
+    assert " ".join(list(job)[:14]) == CONTRACT_KEYS.strip()
     assert (job["state"], job["reason"], job["gpus"], job["nodes"]) == ("PENDING", "Resources", 2, 2)
     assert job["command"] == ["echo", "\udcff"]
     assert job["allocation"] == []
@@ -188,7 +176,7 @@ def test_output_is_raw_bytes_with_size_and_completeness(served):
     path = f"/v1/jobs/{job_id}/output"
 
     def read(query=""):
-        answer = served_raw(served, f"{path}{query}")
+        answer = http.request(served.endpoint, "GET", f"{path}{query}")
         return answer.body, answer.headers.get("x-mgpu-size"), answer.headers.get("x-mgpu-complete")
 
     assert read() == (b"", "0", "0")
@@ -203,9 +191,3 @@ def test_output_is_raw_bytes_with_size_and_completeness(served):
     for query in ("?rank=1", "?attempt=2"):
         assert served.ask("GET", f"{path}{query}")[0] == 404
     assert served.ask("GET", f"{path}?stream=other")[0] == 400
-
-
-def served_raw(served, path):
-    from mgpu.client import http
-
-    return http.request(served.endpoint, "GET", path)

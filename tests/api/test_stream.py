@@ -212,3 +212,14 @@ def test_a_master_that_ends_tells_its_readers_to_come_back(served):
     assert served.desk.watched == [(job_id, True), (job_id, False)]
     served.restart()
     assert until_state(served.stream(f"/v1/jobs/{job_id}/stream"), "PENDING")["job_id"] == job_id
+
+
+def test_a_reader_who_does_not_read_holds_up_neither_the_job_nor_the_end(served):
+    job_id = served.submit()
+    parts = run(served, job_id)
+    served.stream(f"/v1/jobs/{job_id}/stream")
+    size = served.spool.append(parts[0].key, "stdout", 0, bytes(20 << 20))
+    assert served.spool.append(parts[0].key, "stdout", size, b"more") == size + 4
+    served.server.stop()
+    assert not served.path.exists()
+    assert served.desk.watched[-1] == (job_id, False)

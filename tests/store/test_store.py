@@ -104,7 +104,8 @@ def test_filters(store):
     assert ids(scope="all", ids=(d, a, 99)) == [a, d]
     with store.read() as r:
         assert [found.job_id for found in r.pending()] == [a]
-        assert r.count_by_state()[JobState.COMPLETED] == 1
+        assert r.count_by_state(JobFilter(scope="all"))[JobState.COMPLETED] == 1
+        assert r.count_by_state(JobFilter(user="bob")) == {JobState.RUNNING: 1}
         assert list(r.parts_of_jobs([a, b])) == [b]
 
 
@@ -171,6 +172,7 @@ def test_nodes_and_audit(store):
         assert r.node(NODE) == seen
         assert [entry.at for entry in r.audits(node=NODE, limit=2)] == [3.0, 4.0]
         assert r.audits(node=NodeName("a")) == []
+        assert r.audits(what="notice") == []
 
 
 def test_saving_what_was_never_added_is_an_error(store):
