@@ -61,11 +61,11 @@ class JobStream:
             except NoMaster as error:
                 yield from self._wait(error.message, wake_fd)
                 continue
-            if self._failures:
-                self._failures = 0
-                yield Event("found", {})
             try:
                 for item in self._read(stream, wake_fd, pause_s):
+                    if self._failures and item is not None:  # a stream that opens and says nothing is no master back
+                        self._failures = 0
+                        yield Event("found", {})
                     yield item
                     if isinstance(item, Event) and item.name == "end":
                         return

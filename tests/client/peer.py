@@ -38,7 +38,7 @@ class Peer:
     def __exit__(self, *_error: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        os.unlink(self.path)
+        Path(self.path).unlink()
         for thread in self._threads:
             thread.join(10)
 
@@ -49,9 +49,9 @@ class Peer:
         return self.bodies(method, path)[0]
 
     def bodies(self, method: str, path: str) -> list[Any]:
-        return [
-            (body,) for verb, target, _, body in self.requests if (verb, target.partition("?")[0]) == (method, path)
-        ]
+        """Of the requests of that kind."""
+        wanted = (method, path)
+        return [body for verb, target, _, body in self.requests if (verb, target.partition("?")[0]) == wanted]
 
     def paths(self) -> list[str]:
         return [path for _, path, _, _ in self.requests]

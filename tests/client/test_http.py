@@ -55,7 +55,7 @@ def test_an_error_that_is_no_document_is_told_by_its_status() -> None:
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    with pytest.raises(http.NoMaster, match="no master answers at .*/s .*No such file") as caught:
+    with pytest.raises(http.NoMaster, match=r"no master answers at .*/s .*No such file") as caught:
         http.request(endpoint(tmp_path / "s"), "GET", "/v1/status")
     assert caught.value.exit_code == 69
 

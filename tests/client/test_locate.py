@@ -78,7 +78,7 @@ def test_a_link_is_judged_by_where_it_leads(here: Path, tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_is_not_there(here: Path) -> None:
-    with pytest.raises(MasterError, match="no configuration at gone.yaml") as caught:
+    with pytest.raises(MasterError, match=r"no configuration at gone\.yaml") as caught:
         find(config="gone.yaml")
     assert caught.value.exit_code == 2
 

@@ -1,0 +1,59 @@
+"""What the quick commands load. A deferred import escapes static checks, so they are run and asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client.peer import Peer, end, job, output, state
+
+REPOSITORY = Path(__file__).parents[2]
+HEAVY = {
+    "rich", "httpx", "aiohttp", "sqlalchemy", "pydantic", "paramiko", "yaml", "asyncio", "http.client", "logging",
+    "importlib.metadata", "ssl", "subprocess", "urllib", "urllib.request", "email", "tempfile", "shutil", "pathlib",
+    "hashlib", "dataclasses", "unicodedata", "argparse", "textual", "alembic", "fabric",
+}  # fmt: skip
+ASK = """
+import sys
+from mgpu.cli.main import run
+status = run(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+sys.exit(status)
+"""
+LINES = [
+    ["queue"],
+    ["queue", "--json"],
+    ["submit", "--", "prog"],
+    ["cancel", "17"],
+    ["srun", "-Q", "prog"],
+    ["logs", "-f", "17"],
+    ["--help"],
+]
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_quick_commands_load_nothing_heavy(peer: Peer, line: list[str]) -> None:
+    peer.answers["GET", "/v1/jobs"] = {"jobs": [job("RUNNING"), job("PENDING")]}
+    peer.streams = [[state("RUNNING"), output(b"x"), end("COMPLETED", exit_code=0)]]
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    # -S: what site-packages' own start-up files load says nothing about us
+    paths = os.pathsep.join([str(REPOSITORY), *(path for path in sys.path if path.endswith("site-packages"))])
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", ASK, *line],
+        env={**environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    loaded = set(ran.stderr.split())
+    assert "mgpu.cli.main" in loaded
+    assert loaded & HEAVY == ({"shutil"} if line == ["--help"] else set())  # click measures the terminal with it
+    ours = {name for name in loaded if name.startswith("mgpu.")}
+    allowed = ("mgpu.cli", "mgpu.client", "mgpu.clock")
+    assert [name for name in ours if not name.startswith(allowed)] == []

@@ -1,0 +1,256 @@
+"""srun with a real process, real pipes and signals, against a socket peer."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mgpu.cli.outcome import ending, exit_status
+from mgpu.cli.sink import expand
+from tests.client.peer import CUT, Peer, end, job, output, state
+
+WHERE = "mgpu: job 17 runs on gpu01 (gpu01.lab, 10.0.0.1), GPU 0,1 [GPU-a GPU-b]\n"
+
+KILLED = "killed by signal 9 (SIGKILL), possibly out of memory"
+ENDINGS: list[tuple[dict[str, Any], int | None, int, str]] = [
+    (job("COMPLETED", exit_code=0), None, 0, "job 17 COMPLETED, exit 0"),
+    (job("FAILED", exit_code=3), None, 3, "job 17 FAILED, exit 3"),
+    (job("FAILED", exit_code=137, reason="NonZeroExit"), None, 137, f"job 17 FAILED, exit 137: {KILLED} (NonZeroExit)"),
+    (job("FAILED", exit_code=None, detail="no such directory"), None, 1, "job 17 FAILED (no such directory)"),
+    (job("TIMEOUT", exit_code=143), None, 124, "job 17 TIMEOUT"),
+    (job("NODE_FAIL"), None, 70, "job 17 NODE_FAIL"),
+    (job("CANCELLED", detail="by bob"), None, 143, "job 17 CANCELLED (by bob)"),
+    (job("CANCELLED"), 130, 130, "job 17 CANCELLED"),
+    (job("COMPLETED", exit_code=0), 130, 0, "job 17 COMPLETED, exit 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ended", "by_us", "status", "words"), ENDINGS)
+def test_how_a_job_ended(ended: dict[str, Any], by_us: int | None, status: int, words: str) -> None:
+    assert (exit_status(ended, by_us), ending(ended)) == (status, words)
+
+
+def test_streams_stay_apart_and_byte_exact(peer: Peer, mgpu_process: Callable) -> None:
+    big = bytes(range(256)) * 4096
+    peer.answers["POST", "/v1/jobs"] = (201, {"job_id": 17, "notices": ["a\x1b notice"]}, {})
+    peer.streams = [[state("RUNNING"), output(b"err\r", kind=2), output(big), end("FAILED", exit_code=5)]]
+    process = mgpu_process("srun", "-G", "2", "prog")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (5, big)
+    assert err.decode() == f"mgpu: a\\e notice\n{WHERE}err\rmgpu: job 17 FAILED, exit 5\n"
+
+
+def test_quiet_says_errors_only(peer: Peer, mgpu: Callable) -> None:
+    peer.streams = [[state("RUNNING"), output(b"x"), end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", "-Q", "prog") == (0, "x", "")
+    peer.streams = [[state("RUNNING"), end("TIMEOUT")]]
+    assert mgpu("srun", "-Q", "prog") == (124, "", "mgpu: job 17 TIMEOUT\n")
+
+
+def test_labels_stand_before_whole_lines(peer: Peer, mgpu: Callable) -> None:
+    pieces = [output(b"a"), output(b"x\ny", rank=1), output(b"b\n\nc", offset=1), output(b"z\n", rank=1, offset=3)]
+    peer.streams = [[state("RUNNING"), *pieces, end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", "-l", "prog").out == "1: x\n0: ab\n0: \n1: yz\n0: c"
+
+
+def test_files_are_written_here(peer: Peer, mgpu: Callable) -> None:
+    Path("job-17.0").write_text("of an earlier run, and longer")
+    peer.streams = [[state("RUNNING"), output(b"out"), output(b"err", kind=2), end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", "-Q", "-o", "job-%j.%r", "prog") == (0, "", "")
+    assert sorted(Path("job-17.0").read_bytes()) == sorted(b"outerr")
+    assert expand("%n-%%j%x-%j", 17, 0, "a/b") == "a_b-%j%x-17"
+
+
+def test_a_later_attempt_is_announced(peer: Peer, mgpu: Callable) -> None:
+    again = [{"event": "attempt", "attempt": 2}, state("RUNNING", attempt=2), output(b"2"), end("COMPLETED", attempt=2)]
+    peer.streams = [[state("RUNNING"), output(b"1"), state("PENDING", attempt=1), *again]]
+    ran = mgpu("srun", "prog")
+    assert ran.out == "12"
+    assert ran.err == WHERE + WHERE.replace("17", "17 (attempt 2)") + "mgpu: job 17 COMPLETED\n"
+
+
+def test_a_master_that_comes_back_is_no_news(peer: Peer, mgpu: Callable) -> None:
+    peer.streams = [
+        [state("RUNNING"), {"event": "notice", "text": "no such folder there"}, output(b"ab"), CUT],
+        [
+            state("RUNNING"),
+            {"event": "notice", "text": "no such folder there"},
+            output(b"c", offset=2),
+            end("COMPLETED"),
+        ],
+    ]
+    ran = mgpu("srun", "prog")
+    assert (ran.status, ran.out) == (0, "abc")
+    assert ran.err == f"{WHERE}mgpu: no such folder there\nmgpu: job 17 COMPLETED\n"
+
+
+def test_a_job_that_waits_says_why(peer: Peer, mgpu: Callable) -> None:
+    hold = threading.Event()
+    threading.Timer(2.2, hold.set).start()
+    pending = state("PENDING", reason="NodeDown", detail="gpu01: host key unknown: mgpu node trust gpu01")
+    peer.streams = [[pending, hold, state("RUNNING"), end("COMPLETED", exit_code=0)]]
+    ran = mgpu("srun", "prog")
+    because = "mgpu: job 17 waits: NodeDown: gpu01: host key unknown: mgpu node trust gpu01\n"
+    assert ran.err == f"{because}{WHERE}mgpu: job 17 COMPLETED, exit 0\n"
+
+
+def stderr_until(process: subprocess.Popen[bytes], words: bytes) -> bytes:
+    assert process.stderr is not None
+    seen = b""
+    while words not in seen:
+        assert select.select([process.stderr], [], [], 30)[0], f"only {seen!r} came"
+        seen += os.read(process.stderr.fileno(), 65536)
+        assert process.poll() is None or words in seen, seen
+    return seen
+
+
+STOPS = [
+    (signal.SIGINT, "RUNNING", 130, True),
+    (signal.SIGINT, "PENDING", 130, True),
+    (signal.SIGTERM, "RUNNING", 143, True),
+    (signal.SIGHUP, "RUNNING", 129, False),
+]
+
+
+@pytest.mark.parametrize(("number", "word", "status", "cancels"), STOPS)
+def test_signals(
+    peer: Peer, mgpu_process: Callable, number: signal.Signals, word: str, status: int, cancels: bool
+) -> None:
+    gone = threading.Event()
+    peer.streams = [[state(word, reason="Resources"), gone, end("CANCELLED", detail="by alice", allocation=[])]]
+    process = mgpu_process("srun", "prog")
+    stderr_until(process, b"waits" if word == "PENDING" else b"runs on")
+    process.send_signal(number)
+    if cancels:
+        assert peer.wait_for("POST", "/v1/cancel")["ids"] == [17]
+        assert process.poll() is None  # it stays until the job is gone
+        gone.set()
+    _, err = process.communicate(timeout=30)
+    gone.set()
+    assert process.returncode == status
+    last = err.decode().splitlines()[-1]
+    if cancels:
+        assert last == "mgpu: job 17 CANCELLED (by alice)"
+    else:
+        assert last == "mgpu: hung up: job 17 goes on; see it again with: mgpu logs -f 17"
+        assert peer.bodies("POST", "/v1/cancel") == []
+
+
+def test_on_a_terminal_the_second_interrupt_ends_the_job(peer: Peer, mgpu_process: Callable) -> None:
+    gone = threading.Event()
+    peer.streams = [[state("RUNNING"), gone, end("CANCELLED", allocation=[])]]
+    ours, theirs = os.openpty()
+    process = mgpu_process("srun", "prog", stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while b"runs on" not in seen:
+        seen += os.read(ours, 4096)
+    process.send_signal(signal.SIGINT)
+    while b"^C again within 1 s ends it" not in seen:
+        seen += os.read(ours, 4096)
+    assert peer.bodies("POST", "/v1/cancel") == []
+    process.send_signal(signal.SIGINT)
+    peer.wait_for("POST", "/v1/cancel")
+    gone.set()
+    process.communicate(timeout=30)
+    os.close(ours)
+    assert process.returncode == 130
+
+
+def test_interrupts_are_seen_while_nobody_reads(peer: Peer, mgpu_process: Callable) -> None:
+    gone = threading.Event()
+    peer.streams = [[state("RUNNING"), output(bytes(1 << 20)), gone, end("CANCELLED", allocation=[])]]
+    process = mgpu_process("srun", "prog")
+    stderr_until(process, b"runs on")
+    process.send_signal(signal.SIGTERM)
+    peer.wait_for("POST", "/v1/cancel")
+    gone.set()
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, len(out)) == (143, 1 << 20)
+
+
+def test_a_reader_that_goes_leaves_the_job(peer: Peer, mgpu_process: Callable) -> None:
+    hold = threading.Event()
+    peer.streams = [[state("RUNNING"), hold, output(b"x" * 4096), end("COMPLETED")]]
+    process = mgpu_process("srun", "prog")
+    stderr_until(process, b"runs on")
+    process.stdout.close()
+    hold.set()
+    process.stdout = None
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 141
+    assert b"job 17 goes on" in err and peer.bodies("POST", "/v1/cancel") == []
+
+
+def test_immediate_takes_the_job_back(peer: Peer, mgpu: Callable) -> None:
+    gone = threading.Event()
+    threading.Thread(target=lambda: (peer.wait_for("POST", "/v1/cancel"), gone.set())).start()
+    peer.streams = [[state("PENDING", reason="Resources"), gone, end("CANCELLED", allocation=[])]]
+    ran = mgpu("srun", "--immediate=0", "prog")
+    assert ran.status == 75
+    assert "did not start within 0 s (--immediate)" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--session-timeout", "--max-wait-time"])
+def test_the_older_limits_end_the_following_alone(peer: Peer, mgpu: Callable, option: str) -> None:
+    hold = threading.Event()
+    peer.streams = [[state("RUNNING"), hold, end("COMPLETED")]]
+    ran = mgpu("srun", option, "0", "prog")
+    hold.set()
+    assert ran.status == 75
+    assert ran.err.endswith(
+        f"stopped following after 0 s ({option}): job 17 goes on; see it again with: mgpu logs -f 17\n"
+    )
+    assert peer.bodies("POST", "/v1/cancel") == []
+
+
+@pytest.mark.parametrize("option", ["--connection-timeout=0", "--max-consecutive-timeouts=2"])
+def test_a_lost_master_may_be_given_up(peer: Peer, mgpu: Callable, option: str) -> None:
+    peer.streams = [[state("RUNNING"), CUT]] + [[CUT]] * 50
+    ran = mgpu("srun", option, "prog")
+    assert (ran.status, peer.bodies("POST", "/v1/cancel")) == (75, [])
+
+
+def test_logs_shows_each_stream_on_its_own(peer: Peer, mgpu: Callable) -> None:
+    size = {"X-Mgpu-Size": "6"}
+    peer.answers["GET", "/v1/jobs/17"] = job("RUNNING")
+    path = "/v1/jobs/17/output?stream={}&rank=0&offset={}&limit=1048576"
+    peer.answers["GET", path.format("stdout", 0)] = (200, b"abc", size)
+    peer.answers["GET", path.format("stdout", 3)] = (200, b"def", size)
+    peer.answers["GET", path.format("stderr", 0)] = (200, b"oh no\n", size)
+    assert mgpu("logs", "17") == (0, "abcdef", "oh no\n")
+    assert mgpu("logs", "17", "--stderr") == (0, "oh no\n", "")
+
+
+def test_logs_follows_to_the_end(peer: Peer, mgpu: Callable) -> None:
+    peer.streams = [[state("RUNNING"), output(b"out"), output(b"err", kind=2), end("FAILED", exit_code=3)]]
+    assert mgpu("logs", "-f", "17") == (0, "out", "err")
+    peer.streams = [[state("RUNNING"), output(b"out"), output(b"err", kind=2), end("FAILED", exit_code=3)]]
+    assert mgpu("logs", "-f", "--stderr", "17") == (0, "err", "")
+
+
+def test_an_interrupted_look_leaves_the_job(peer: Peer, mgpu_process: Callable) -> None:
+    hold = threading.Event()
+    peer.streams = [[state("RUNNING"), output(b"first\n"), hold]]
+    process = mgpu_process("logs", "-f", "17")
+    assert process.stdout.readline() == b"first\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    hold.set()
+    assert (process.returncode, err, peer.bodies("POST", "/v1/cancel")) == (130, b"", [])
+
+
+def test_submit_interactive_follows(peer: Peer, mgpu: Callable) -> None:
+    peer.streams = [[state("RUNNING"), output(b"x"), end("FAILED", exit_code=4)]]
+    ran = mgpu("submit", "--interactive", "-o", "there", "--", "prog")
+    assert (ran.status, ran.out) == (4, "x")
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert (body["kind"], body["options"]) == ("batch", {"output": "there"})

@@ -1,0 +1,212 @@
+"""What the looking commands print, to the letter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mgpu import clock
+from mgpu.cli import text
+from tests.client.peer import Peer, job
+
+NOON = 1767268800.0  # 2026-01-01T12:00:00Z
+
+
+@pytest.fixture(autouse=True)
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now", lambda: NOON)
+    monkeypatch.setenv("TZ", "UTC")
+
+
+JOBS = [
+    job("RUNNING", start_time="2025-12-31T10:58:57Z"),
+    job("PENDING", job_id=18, name="évaluation 模型", reason="Resources", detail="4 GPUs, 1 free"),
+    job("RUNNING", job_id=190, user="b\x1b[31mob", reason="ContactLost", start_time="2026-01-01T11:59:00Z"),
+]
+
+QUEUE = """\
+JOBID  NAME             USER       STATE          TIME  GPUS  NODE:GPU (REASON)
+   17  train            alice      RUNNING  1-01:01:03     2  gpu01:0-1
+   18  évaluation 模型  alice      PENDING        0:00     2  (Resources: 4 GPUs, 1 free)
+  190  train            b\\e[31mob  RUNNING        1:00     2  gpu01:0-1 (ContactLost)
+"""
+NARROW = """\
+JOBID  NAME          USER       STATE          TIME  GPUS  NODE:GPU (REASO…
+   17  train         alice      RUNNING  1-01:01:03     2  gpu01:0-1
+   18  évaluation …  alice      PENDING        0:00     2  (Resources: 4 G…
+  190  train         b\\e[31mob  RUNNING        1:00     2  gpu01:0-1 (Cont…
+"""
+
+
+def test_queue(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs"] = {"jobs": JOBS}
+    assert mgpu("queue") == (0, QUEUE, "")
+    assert mgpu("queue", "--me", "--states", "pending,failed", "-w", "n1", "-p", "x").out == QUEUE
+    assert peer.paths()[0] == "/v1/jobs?scope=active"
+    assert peer.paths()[1].startswith("/v1/jobs?scope=all&") and "states=PENDING%2CFAILED" in peer.paths()[1]
+
+
+def test_queue_fits_the_terminal(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "75")
+    peer.answers["GET", "/v1/jobs"] = {"jobs": JOBS}
+    assert mgpu("squeue").out == NARROW
+    assert all(text.width_of(line) <= 75 for line in NARROW.splitlines())
+
+
+def test_an_empty_queue_is_its_header(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs"] = {"jobs": []}
+    assert mgpu("queue").out == "JOBID  NAME  USER  STATE  TIME  GPUS  NODE:GPU (REASON)\n"
+
+
+def test_json_is_the_masters_document(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs"] = {"jobs": JOBS}
+    ran = mgpu("queue", "--json")
+    assert json.loads(ran.out) == {"jobs": JOBS} and "\x1b" not in ran.out
+
+
+def test_history(peer: Peer, mgpu: Callable) -> None:
+    ended = {"start_time": "2026-01-01T11:00:00Z", "end_time": "2026-01-01T11:30:00Z"}
+    jobs = [job("COMPLETED", exit_code=0, **ended), job("CANCELLED", job_id=18, allocation=[], detail="by bob")]
+    peer.answers["GET", "/v1/jobs"] = {"jobs": jobs}
+    out = mgpu("history", "-n", "5").out.splitlines()
+    assert out[0] == "JOBID  NAME   USER   STATE      EXIT   TIME  GPUS  ENDED                NODE:GPU (REASON)"
+    assert out[1].startswith("   17  train  alice  COMPLETED     0  30:00     2  ") and out[1].endswith("  gpu01:0-1")
+    assert out[2].split() == ["18", "train", "alice", "CANCELLED", "-", "0:00", "2", "-", "(by", "bob)"]
+    assert peer.paths() == ["/v1/jobs?scope=ended&limit=5"]
+
+
+def gpu(index: int | None, state: str, **more: Any) -> dict[str, Any]:
+    return {
+        "index": index, "uuid": f"GPU-{index}", "name": "NVIDIA A100", "memory_total_mib": 81920,
+        "memory_used_mib": 512, "utilization": 0, "state": state, "reason": "", "job_id": None, "processes": [], **more,
+    }  # fmt: skip
+
+
+OUTSIDER = {"pid": 4242, "user": "bob", "memory_mib": 11264, "command": "python", "age_s": 3720}
+NODES = [
+    {
+        "node_id": "gpu01", "state": "UP", "reason": "", "address": "10.0.0.1", "hostname": "gpu01.lab",
+        "partition": "train", "gpu_type": "A100", "last_seen": "2026-01-01T11:59:57Z",
+        "gpus": [
+            gpu(0, "free"),
+            gpu(1, "allocated", job_id=17, utilization=97, memory_used_mib=71680),
+            gpu(2, "external", processes=[OUTSIDER]),
+            gpu(None, "unknown", reason="GPU is lost", memory_used_mib=None, utilization=None),
+        ],
+    },
+    {
+        "node_id": "gpu02", "state": "DOWN", "reason": "host key unknown: mgpu node trust gpu02", "address": "gpu02",
+        "hostname": "", "partition": "", "gpu_type": "", "last_seen": None, "gpus": [],
+    },
+]  # fmt: skip
+NODE_TEXT = """\
+gpu01  UP  1 of 4 GPUs free  A100  partition train  gpu01.lab 10.0.0.1  seen 0:03 ago
+  GPU  NAME         MEMORY GiB  UTIL  STATE      WHO / WHY
+    0  NVIDIA A100    0.5/80.0    0%  free
+    1  NVIDIA A100   70.0/80.0   97%  allocated  job 17
+    2  NVIDIA A100    0.5/80.0    0%  external   bob pid 4242 python 11.0 GiB for 1:02:00
+    ?  NVIDIA A100      ?/80.0     -  unknown    GPU is lost
+gpu02  DOWN  (host key unknown: mgpu node trust gpu02)  no GPUs seen  gpu02  never seen
+"""
+
+
+def test_nodes(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/nodes"] = {"nodes": NODES}
+    assert mgpu("sinfo") == (0, NODE_TEXT, "")
+    assert json.loads(mgpu("nodes", "--json").out) == {"nodes": NODES}
+
+
+def test_one_node_and_its_probe(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/nodes/gpu02"] = peer.answers["POST", "/v1/nodes/gpu02/probe"] = NODES[1]
+    expected = NODE_TEXT.splitlines()[-1] + "\n"
+    assert mgpu("show", "node", "gpu02").out == expected
+    assert mgpu("node", "probe", "gpu02").out == expected
+
+
+def test_show_job(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = job("FAILED", exit_code=3, command=["sh", "-c", "exit 3"], partition="p")
+    assert mgpu("show", "job", "17").out == (
+        "job        17 train\n"
+        "user       alice\n"
+        "state      FAILED\n"
+        "exit code  3\n"
+        "command    sh -c 'exit 3'\n"
+        "asked for  2 GPUs on 1 nodes\n"
+        f"submitted  {text.local_time('2026-01-01T00:00:00Z')}\n"
+        f"started    {text.local_time('2026-01-01T00:00:10Z')}\n"
+        "attempt    1\n"
+        "rank 0     gpu01 (gpu01.lab, 10.0.0.1), GPU 0,1 [GPU-a GPU-b] RUNNING pid 42\n"
+        "partition  p\n"
+    )
+
+
+def test_why(peer: Peer, mgpu: Callable) -> None:
+    nodes = [{"node": "gpu01", "reason": "4 GPUs, 1 free"}, {"node": "gpu02", "reason": "down\n"}]
+    answer = {"job_id": 17, "state": "PENDING", "reason": "Resources", "detail": "nothing fits now", "nodes": nodes}
+    peer.answers["GET", "/v1/jobs/17/why"] = answer
+    assert mgpu("why", "17").out == (
+        "job 17 PENDING: Resources: nothing fits now\n  NODE   REASON\n  gpu01  4 GPUs, 1 free\n  gpu02  down\\n\n"
+    )
+
+
+def test_cancel(peer: Peer, mgpu: Callable) -> None:
+    errors = [{"job_id": 5, "code": "not_allowed", "message": "it belongs to bob", "hint": ""}]
+    peer.answers["POST", "/v1/cancel"] = {"cancelled": [17], "errors": errors}
+    assert mgpu("scancel", "17", "5") == (77, "Cancelled job 17\n", "mgpu: job 5: it belongs to bob\n")
+    mgpu("cancel", "-u", "bob", "--state", "pending,running")
+    first, second = peer.bodies("POST", "/v1/cancel")
+    assert first.pop("request_id") != second.pop("request_id")
+    assert (first, second) == ({"ids": [17, 5]}, {"user": "bob", "states": "PENDING,RUNNING"})
+
+
+def test_status_starts_nothing(mgpu: Callable, peer: Peer) -> None:
+    peer.answers["GET", "/v1/status"] = {"version": "1", "uptime_s": 61, "config": "", "queue": {"PENDING": 2}}
+    assert mgpu("status").out == ("version  1\nconfig   none: this machine alone\nqueue    PENDING=2\nuptime   1:01\n")
+    ran = mgpu("status", "--state-dir", "elsewhere")
+    assert (ran.status, ran.out) == (69, "") and ran.err.startswith("mgpu: no master runs at ")
+
+
+KEYS = [{"type": "ssh-ed25519", "fingerprint": "SHA256:abc", "line": "gpu01 ssh-ed25519 AAAA"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "options", "expected", "trusted"),
+    [
+        ("new", ["--yes"], 0, True),
+        ("new", ["--fingerprint", "SHA256:abc"], 0, True),
+        ("new", ["--fingerprint", "SHA256:other"], 1, False),
+        ("new", [], 2, False),
+        ("same", [], 0, False),
+        ("changed", ["--yes"], 77, False),
+        ("changed", ["--yes", "--replace"], 0, True),
+    ],
+)
+def test_trust(peer: Peer, mgpu: Callable, status: str, options: list[str], expected: int, trusted: bool) -> None:
+    shown = {"node": "gpu01", "address": "10.0.0.1", "keys": KEYS, "known": [], "status": status}
+    peer.answers["GET", "/v1/nodes/gpu01/hostkeys"] = shown
+    peer.answers["POST", "/v1/nodes/gpu01/trust"] = {"trusted": 1}
+    assert mgpu("node", "trust", "gpu01", *options).status == expected
+    assert peer.bodies("POST", "/v1/nodes/gpu01/trust") == ([{"lines": [KEYS[0]["line"]]}] if trusted else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain é", "plain é"),
+        ("a\tb\n", "a\\tb\\n"),
+        ("\x9b\x00\udcff", "\\x9b\\x00\\xff"),
+        ("\u202e", "\\u202e"),
+        (None, ""),
+    ],
+)
+def test_nothing_steers_the_terminal(value: str | None, shown: str) -> None:
+    assert text.clean(value) == shown
+
+
+def test_small_forms() -> None:
+    assert [text.duration(s) for s in (0, 59.9, 61, 3600, 90061)] == ["0:00", "0:59", "1:01", "1:00:00", "1-01:01:01"]
+    assert text.ranges([5, 0, 1, 2]) == "0-2,5"
+    assert [text.cut("模型模型", n) for n in (8, 7, 4, 1)] == ["模型模型", "模型模…", "模…", "…"]

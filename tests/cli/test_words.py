@@ -1,0 +1,227 @@
+"""Where options end, and what a submission then says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mgpu.cli.command import split
+from mgpu.cli.options import resolve
+from mgpu.cli.srun import srun
+from mgpu.cli.submission import exported, virtual_env
+from mgpu.client.http import MasterError
+from tests.client.peer import Peer, end
+
+SPLITS = [
+    ("srun -N 2 torchrun -w x", ["-N", "2"], ["torchrun", "-w", "x"], False),
+    ("srun -N2 -G4 prog -G 1 -- y", ["-N2", "-G4"], ["prog", "-G", "1", "--", "y"], False),
+    ("srun --gpus=2 -- python t.py --lr 1", ["--gpus=2"], ["python", "t.py", "--lr", "1"], True),
+    ("srun -- -- x", [], ["--", "x"], True),
+    ("srun -J -- -- prog", ["-J", "--"], ["prog"], True),
+    ("srun -I prog", ["-I1"], ["prog"], False),
+    ("srun -I5 prog", ["-I5"], ["prog"], False),
+    ("srun --immediate 5", ["--immediate=1"], ["5"], False),
+    ("srun --immediate=5 prog", ["--immediate=5"], ["prog"], False),
+    ("srun -QI prog", ["-QI1"], ["prog"], False),
+    ("srun -QG 2 prog", ["-QG", "2"], ["prog"], False),
+    ("srun -Ql prog -l", ["-Ql"], ["prog", "-l"], False),
+    ("srun - x", [], ["-", "x"], False),
+    ("srun --json prog --json", ["--json"], ["prog", "--json"], False),
+]
+
+
+@pytest.mark.parametrize(("line", "options", "words", "dashed"), SPLITS)
+def test_options_end_at_the_first_other_word(line: str, options: list[str], words: list[str], dashed: bool) -> None:
+    with srun.make_context("srun", ["x"], obj=object()) as context:
+        assert split(line.split()[1:], srun.get_params(context)) == (options, words, dashed)
+
+
+COMMANDS = [
+    ("submit", ["run.sh", "-x", "a b"], {"form": "script", "words": ["-x", "a b"], "script": "#!/bin/sh\n\udce9\n"}),
+    ("submit", ["./run.sh"], {"form": "script", "words": [], "script_name": "run.sh"}),
+    ("submit", ["--", "run.sh", "-x"], {"form": "argv", "words": ["run.sh", "-x"]}),
+    ("submit", ["echo $HOME; sleep 1"], {"form": "shell", "words": ["echo $HOME; sleep 1"]}),
+    ("submit", ["--", "hostname"], {"form": "argv", "words": ["hostname"]}),
+    ("submit", ["python", "run.sh"], {"form": "argv", "words": ["python", "run.sh"]}),
+    ("submit", ["./binary"], {"form": "argv", "words": ["./binary"]}),
+    ("sbatch", ["-J", "n", "a", "-J"], {"form": "argv", "words": ["a", "-J"]}),
+]
+
+
+@pytest.mark.parametrize(("command", "words", "expected"), COMMANDS)
+def test_forms_of_a_batch_command(
+    peer: Peer, mgpu: Callable, command: str, words: list[str], expected: dict[str, object]
+) -> None:
+    Path("run.sh").write_bytes(b"#!/bin/sh\n\xe9\n")
+    Path("binary").write_bytes(b"\x7fELF\0\0")
+    assert mgpu(command, *words) == (0, "Submitted job 17\n", "")
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert body["kind"] == "batch"
+    assert expected.items() <= body["command"].items()
+
+
+def test_the_whole_submission(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIRTUAL_ENV", "/venv")
+    given = ["-G", "2", "-w", "gpu[1-2]", "-t", "1:30:00", "--no-requeue", "-o", "%j.out", "--export", "A=1,HOME"]
+    assert mgpu("--json", "submit", *given, "--", "prog", "a  b", "*") == (0, '{"job_id": 17}\n', "")
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert len(body.pop("request_id")) == 32
+    assert body == {
+        "kind": "batch",
+        "command": {"form": "argv", "words": ["prog", "a  b", "*"]},
+        "options": {"gpus": "2", "nodelist": "gpu[1-2]", "time": "1:30:00", "no_requeue": True, "output": "%j.out"},
+        "env": {"A": "1", "HOME": os.environ["HOME"]},
+        "cwd": str(Path.cwd()),
+        "virtual_env": "/venv",
+    }
+
+
+def test_sruns_files_are_its_own(peer: Peer, mgpu: Callable) -> None:
+    peer.streams = [[end("COMPLETED")]]
+    assert mgpu("run", "-Q", "-o", "f", "-e", "g", "-l", "-G1", "true").status == 0
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert (body["kind"], body["options"]) == ("srun", {"gpus": "1"})
+
+
+SOURCES = [
+    ({"gpus": "1"}, {"MGPU_GPUS": "2"}, {"gpus": "3"}, {"gpus": "1"}),
+    ({"gpus": None}, {"MGPU_GPUS": "2"}, {"gpus": "3"}, {"gpus": "2"}),
+    ({"gpus": None}, {}, {"gpus": "3"}, {"gpus": "3"}),
+    ({"gpus": None, "nodelist": None}, {"MGPU_JOB_ID": "5", "MGPU_GPUS": "8", "MGPU_NODELIST": "n"}, {}, {}),
+    ({"gpu_type": None}, {"MGPU_JOB_ID": "5", "MGPU_GPU_TYPE": "A100"}, {}, {"gpu_type": "A100"}),
+    ({"exclusive": None}, {"MGPU_EXCLUSIVE": "yes"}, {}, {"exclusive": True}),
+    ({"exclusive": None}, {"MGPU_EXCLUSIVE": "0"}, {"exclusive": "true"}, {}),
+    ({"export": ("A", "B=1")}, {}, {}, {"export": "A,B=1"}),
+]
+
+
+@pytest.mark.parametrize(("given", "environ", "defaults", "expected"), SOURCES)
+def test_flag_then_variable_then_file(given: dict, environ: dict, defaults: dict, expected: dict) -> None:
+    assert resolve(given, environ, defaults) == expected
+
+
+def test_a_switch_that_is_neither() -> None:
+    with pytest.raises(MasterError, match="MGPU_EXCLUSIVE is 'maybe'"):
+        resolve({"exclusive": None}, {"MGPU_EXCLUSIVE": "maybe"}, {})
+
+
+AROUND = {"A": "1", "PATH": "/bin", "MGPU_X": "1", "SSH_AUTH_SOCK": "s", "BASH_FUNC_x%%": "()", "LANG": "C"}
+EXPORTS = [
+    ("", {"OWN": "o"}),
+    ("A", {"OWN": "o", "A": "1"}),
+    ("OWN=2,B=x=y", {"OWN": "2", "B": "x=y"}),
+    ("ALL", {"OWN": "o", "A": "1", "LANG": "C"}),
+    ("ALL,PATH", {"OWN": "o", "A": "1", "LANG": "C", "PATH": "/bin"}),
+    ("NONE", {}),
+]
+
+
+@pytest.mark.parametrize(("export", "expected"), EXPORTS)
+def test_what_goes_along(export: str, expected: dict[str, str]) -> None:
+    assert exported(export, AROUND, {"OWN": "o"}) == expected
+
+
+@pytest.mark.parametrize("export", ["A,NONE", "1A=2", "A B", "Ä=1"])
+def test_what_cannot_go_along(export: str) -> None:
+    with pytest.raises(MasterError, match="--export"):
+        exported(export, AROUND, {})
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, ""),
+        ({"VIRTUAL_ENV": "/v"}, "/v"),
+        ({"CONDA_PREFIX": "/c"}, "/c"),
+        ({"VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c", "PATH": "/x:/c/bin:/v/bin"}, "/c"),
+        ({"VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c", "PATH": "/v/bin:/c/bin"}, "/v"),
+        ({"VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c"}, "/v"),
+    ],
+)
+def test_the_environment_that_is_active(environ: dict[str, str], expected: str) -> None:
+    assert virtual_env(environ) == expected
+
+
+def own(home: Path, text: str) -> Path:
+    path = home / ".config/mgpu/config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_the_users_own_file(peer: Peer, mgpu: Callable, clean_home: Path) -> None:
+    own(
+        clean_home,
+        "setup: module load cuda\nenv: {HF_HOME: /data/hf, N: 010}\ntime: 1:30:00\ngpu-type: A100\nchdir: runs\n",
+    )
+    assert mgpu("submit", "-t", "5", "--", "x").status == 0
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    folder = str(clean_home / ".config/mgpu/runs")
+    assert body["options"] == {"setup": "module load cuda", "time": "5", "gpu_type": "A100", "chdir": folder}
+    assert body["env"] == {"HF_HOME": "/data/hf", "N": "010"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gpu-typ: A100\n", ":1:10: unknown key 'gpu-typ': did you mean gpu-type?"),
+        ("time: 1\ntime: 2\n", ":2:1: 'time' is given twice: keep one"),
+        ("env: [A]\n", ":1:6: not a mapping: write `name: value` lines"),
+        ("time: {a: b}\n", ":1:7: not a single value: write `name: value`"),
+    ],
+)
+def test_faults_of_the_users_own_file(peer: Peer, mgpu: Callable, clean_home: Path, text: str, expected: str) -> None:
+    path = own(clean_home, text)
+    assert mgpu("submit", "--", "x") == (2, "", f"mgpu: {path}{expected}\n")
+    assert peer.requests == []
+
+
+def test_an_own_file_that_others_can_write_is_refused(peer: Peer, mgpu: Callable, clean_home: Path) -> None:
+    path = own(clean_home, "setup: x\n")
+    path.chmod(0o666)
+    ran = mgpu("submit", "--", "x")
+    assert ran.status == 77
+    assert ran.err.startswith(f"mgpu: {path} is not used: others could have written it")
+
+
+BAD = [
+    (["srun"], "mgpu: no command: what should srun run?: mgpu srun --help\n"),
+    (["submit", "-G", "1"], "mgpu: no command: what should submit run?: mgpu submit --help\n"),
+    (
+        ["submit", "t.py"],
+        "mgpu: t.py has no #! line, so a shell would run it: add one, or: mgpu submit -- python t.py\n",
+    ),
+    (["queu"], "mgpu: mgpu has no command 'queu': did you mean queue?\n"),
+    (["node", "prob", "x"], "mgpu: mgpu node has no command 'prob': did you mean probe?\n"),
+    (["srun", "--json", "x"], "mgpu: srun has no --json: leave it out\n"),
+    (
+        ["srun", "--session-timeout", "x", "true"],
+        "mgpu: --session-timeout x: not a number: give one that is 0 or more\n",
+    ),
+    (["show", "job", "x1"], "mgpu: 'x1' is not a job's number: mgpu queue shows them\n"),
+    (["cancel"], "mgpu: which jobs?: give numbers, or --me, --user, --state, --name, --partition\n"),
+    (["queue", "--config", "none.yaml"], "mgpu: no configuration at none.yaml: name a file with --config\n"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), BAD)
+def test_bad_requests_are_one_line_and_status_2(peer: Peer, mgpu: Callable, line: list[str], expected: str) -> None:
+    Path("t.py").write_text("print()\n")
+    assert mgpu(*line) == (2, "", expected)
+    assert peer.requests == []
+
+
+def test_a_mistyped_option_names_the_near_ones(peer: Peer, mgpu: Callable) -> None:
+    ran = mgpu("srun", "--gpu", "2", "python")
+    assert (ran.status, ran.out, peer.requests) == (2, "", [])
+    assert ran.err.startswith("mgpu: srun: no such option") and "--gpus" in ran.err and ran.err.count("\n") == 1
+
+
+def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:
+    missing = '{"error": {"code": "not_found", "message": "no /v1/jobs/5", "hint": "look"}}\n'
+    assert mgpu("show", "job", "5", "--json") == (1, "", missing)
+    assert mgpu("--json", "queue", "--nothing").err.startswith('{"error": {"code": "bad_request", ')
