@@ -49,7 +49,7 @@ def qualifying(node: NodeView, request: Request, kinds: Kinds) -> list[DeviceVie
 def capacity(node: NodeView, request: Request, kinds: Kinds) -> Counter[str]:
     """How many GPUs of each kind the node could ever give; ANY_KIND counts those that nobody has seen."""
     group = (lambda device: ANY_KIND) if request.mixed else kind_of
-    found = Counter(group(device) for device in qualifying(node, request, kinds))
+    found = Counter(group(device) for device in qualifying(node, request, kinds) if device.name)
     if unseen := _unseen(node, request):
         label = node.gpu_type.strip().casefold()
         if not label or request.mixed:
@@ -70,15 +70,15 @@ def known_indices(node: NodeView) -> tuple[int, ...] | None:
 
 
 def _unseen(node: NodeView, request: Request) -> int:
-    """GPUs that should be there and that no probe has shown."""
+    """GPUs that are or should be there and of which no probe tells more: never seen, or lost."""
     indices = wanted_indices(request, node)
     known = known_indices(node)
     if known is None:
-        return len(indices) or UNBOUNDED
+        return len(indices) or len(node.devices) or UNBOUNDED
+    seen = {device.index for device in node.devices if device.name}
     if indices:
-        seen = {device.index for device in node.devices}
         return len([index for index in indices if index in known and index not in seen])
-    return max(0, (node.expected_gpus or 0) - len(node.devices))
+    return max(node.expected_gpus or 0, len(node.devices)) - len(seen)
 
 
 def per_kind(capacities: Iterable[Counter[str]]) -> dict[str, list[int]]:

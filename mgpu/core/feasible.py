@@ -149,11 +149,13 @@ def _too_small(node: NodeView, ask: Ask) -> str:
 def _too_few(node: NodeView, ask: Ask) -> str:
     need = ask.need_on(node.name)
     found = Counter("" if ask.request.mixed else kind_of(device) for device in _candidates(node, ask))
-    if max(found.values(), default=0) >= need:
+    unknown = found.pop("", 0)  # may be of any kind: that it is not free is another rule's reason
+    if max(found.values(), default=0) + unknown >= need:
         return ""
-    if sum(found.values()) >= need:
+    have = sum(found.values()) + unknown
+    if have >= need:
         return f"its GPUs are of several kinds ({_labels(node.devices)}), the job needs {need} of one"
-    short = f"has {sum(found.values())} such GPU{'' if sum(found.values()) == 1 else 's'}, the job needs {need}"
+    short = f"has {have} such GPU{'' if have == 1 else 's'}, the job needs {need}"
     return f"{short} ({node.reason})" if node.reason else short
 
 

@@ -153,7 +153,8 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
     if ask.shape.named and idle:
         return "ReqNodeNotAvail", _why_down(idle)
     if not enough(ask, serving):
-        return "NodeDown", "too few of the nodes that could do it are usable: " + _why_down(idle)
+        lead = "too few nodes that could do it are usable: " if len(allowed) > 1 else ""
+        return "NodeDown", lead + _why_down(idle)
     return None
 
 

@@ -1,0 +1,52 @@
+"""Small clusters for the tests of the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mgpu.core.model import (
+    DeviceState,
+    DeviceUuid,
+    DeviceView,
+    JobId,
+    NodeName,
+    NodeView,
+    PendingJob,
+    Request,
+    Snapshot,
+)
+
+A100 = "NVIDIA A100-SXM4-80GB"
+LETTERS = {
+    ".": (DeviceState.FREE, ""),
+    "h": (DeviceState.ALLOCATED, "held by job 12"),
+    "x": (DeviceState.EXTERNAL, "external (alice, pid 4242, python, 11 GiB, 3 h)"),
+    "!": (DeviceState.UNHEALTHY, "unhealthy: GPU is lost"),
+    "?": (DeviceState.UNKNOWN, "unknown: nvidia-smi hung"),
+}
+
+
+def node(name: str, gpus: str, model: str | list[str] = A100, memory_mib: int | None = 81920, **more: Any) -> NodeView:
+    """`gpus` has a letter per GPU: . free, h held, x external, ! unhealthy, ? unknown."""
+    models = model if isinstance(model, list) else [model] * len(gpus)
+    devices = tuple(
+        DeviceView(DeviceUuid(f"GPU-{name}-{index}"), index, models[index], "", memory_mib, *LETTERS[letter])
+        for index, letter in enumerate(gpus)
+    )
+    return NodeView(
+        NodeName(name), **{"usable": True, "reason": "", "devices": devices, "jobs": int("h" in gpus), **more}
+    )
+
+
+def down(name: str, reason: str, gpus: str = "", **more: Any) -> NodeView:
+    return node(name, gpus, usable=False, reason=reason, **more)
+
+
+def job(number: int, **request: Any) -> PendingJob:
+    """Scheduling fields are picked out of the keywords, the rest is the request."""
+    own = {key: request.pop(key) for key in ("priority", "not_before", "avoid", "failures") if key in request}
+    return PendingJob(JobId(number), "bob", Request(**request), **{"priority": 0, "submit_time": float(number), **own})
+
+
+def snapshot(nodes: list[NodeView], *jobs: PendingJob, **more: Any) -> Snapshot:
+    return Snapshot(1000.0, tuple(nodes), tuple(jobs), **more)

@@ -1,0 +1,176 @@
+"""Probes: rows and errors as nvidia-smi mixes them. Nothing that cannot be read may look free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgpu.core.model import DeviceState as S
+from mgpu.core.model import ExternalPolicy, Node, NodeFacts, NodeHolds, NodeName, NodeState, RawProbe
+from mgpu.core.probe import bus_number, parse_probe
+from mgpu.core.views import node_view
+
+U0, U1 = "GPU-0a", "GPU-1b"
+ROW0 = f"0, {U0}, 00000000:01:00.0, NVIDIA A100-SXM4-80GB, 81920, 4, 0"
+ROW1 = f"1, {U1}, 00000000:02:00.0, NVIDIA A100-SXM4-80GB, 81920, 11000, 97"
+LOST = (
+    "Unable to determine the device handle for GPU1: 0000:02:00.0: GPU is lost.  Reboot the system to recover this GPU"
+)
+GOOD = RawProbe("boot", "gpu01", 1002.5, 0, f"{ROW0}\n{ROW1}\n", 0, "", "", "/usr/bin/nvidia-smi", "/usr/bin:/bin")
+
+
+def parsed(**changes: object):
+    return parse_probe(NodeName("gpu01"), replace(GOOD, **changes), 1000.0)
+
+
+def states(**changes: object) -> list[tuple[int, S]]:
+    up = Node(NodeName("gpu01"), NodeState.UP, observation=parsed(**changes))
+    view = node_view(NodeFacts(NodeName("gpu01")), up, NodeHolds(), ExternalPolicy())
+    return [(device.index, device.state) for device in view.devices]
+
+
+def test_a_good_probe() -> None:
+    seen = parsed(apps_text=f"{U1}, 4242, 10990\n", process_text="4242 alice 10800 4200 - python train.py --lr 1\n")
+    assert (seen.boot_id, seen.hostname, seen.at, seen.clock_offset_s) == ("boot", "gpu01", 1000.0, 2.5)
+    assert [(g.index, g.uuid, g.memory_total_mib, g.memory_used_mib, g.utilization, g.fault) for g in seen.gpus] == [
+        (0, U0, 81920, 4, 0, ""),
+        (1, U1, 81920, 11000, 97, ""),
+    ]
+    (process,) = seen.processes
+    assert (process.pid, process.uuid, process.memory_mib, process.exists) == (4242, U1, 10990, True)
+    assert (process.user, process.age_s, process.session, process.token) == ("alice", 10800, 4200, "")
+    assert process.command == "python train.py --lr 1"
+    assert (seen.fault, seen.notes) == ("", ())
+
+
+@pytest.mark.parametrize("status", [0, 6, 15, 255])
+def test_a_lost_gpu_among_good_rows(status: int) -> None:
+    seen = parsed(gpu_text=f"{ROW0}\n{LOST}\n", gpu_status=status)
+    assert [(gpu.index, gpu.bus_id) for gpu in seen.gpus] == [(0, "00000000:01:00.0"), (None, "0000:02:00.0")]
+    assert seen.gpus[1].fault == LOST
+    assert states(gpu_text=f"{ROW0}\n{LOST}\n", gpu_status=status) == [(0, S.FREE), (-1, S.UNHEALTHY)]
+
+
+def test_an_error_line_belongs_to_the_row_with_its_bus_id() -> None:
+    assert states(gpu_text=f"{ROW0}\n{ROW1}\n{LOST}\n") == [(0, S.FREE), (1, S.UNHEALTHY)]
+
+
+@pytest.mark.parametrize("nothing", ["[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "ERR!", ""])
+def test_missing_values_are_harmless_where_we_only_show_them(nothing: str) -> None:
+    row = f"0, {U0}, {nothing}, {nothing}, {nothing}, {nothing}, {nothing}"
+    (gpu,) = parsed(gpu_text=row).gpus
+    assert (gpu.fault, gpu.name, gpu.bus_id) == ("", "", "")
+    assert (gpu.memory_total_mib, gpu.memory_used_mib, gpu.utilization) == (None, None, None)
+    assert states(gpu_text=row) == [(0, S.FREE)]
+
+
+@pytest.mark.parametrize("nothing", ["[N/A]", "N/A", "[Unknown Error]", "ERR!", ""])
+def test_missing_uuid_or_index_is_a_fault(nothing: str) -> None:
+    tail = "00000000:02:00.0, NVIDIA A100, 81920, 4, 0"
+    assert states(gpu_text=f"{ROW0}\n1, {nothing}, {tail}") == [(0, S.FREE), (1, S.UNHEALTHY)]
+    assert states(gpu_text=f"{ROW0}\n{nothing}, {U1}, {tail}") == [(0, S.FREE), (-1, S.UNHEALTHY)]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        f"1, {U1}, 00000000:02:00.0, NVIDIA A100, [GPU is lost], [GPU is lost], [GPU is lost]",
+        f"1, {U1}, 00000000:02:00.0, NVIDIA A100, 81920, [GPU requires reset], 0",
+        f"1, {U1}, garbage",
+        f"1, {U0}, 00000000:02:00.0, NVIDIA A100, 81920, 0, 0",
+    ],
+)
+def test_rows_that_speak_against_a_gpu(second: str) -> None:
+    assert (1, S.UNHEALTHY) in states(gpu_text=f"{ROW0}\n{second}")
+
+
+def test_two_rows_of_one_uuid_are_both_refused() -> None:
+    assert states(gpu_text=f"{ROW0}\n{ROW0}") == [(0, S.UNHEALTHY), (0, S.UNHEALTHY)]
+
+
+def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
+    (gpu,) = parsed(gpu_text=f"3, {U0}, 00000000:01:00.0, ACME, the big one, 81920, 0, 0").gpus
+    assert (gpu.index, gpu.name, gpu.memory_total_mib) == (3, "ACME, the big one", 81920)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"gpu_status": 18, "gpu_text": "Failed to initialize NVML: Driver/library version mismatch\nx"},
+            "reboot the node",
+        ),
+        ({"gpu_status": 6, "gpu_text": "No devices were found\n"}, "finds no GPUs"),
+        ({"gpu_status": 127, "gpu_text": "", "smi_path": ""}, "not found in PATH=/usr/bin:/bin: set nvidia_smi"),
+        ({"gpu_status": 124}, "hung"),
+        ({"gpu_status": 137, "gpu_text": ROW0}, "hung"),
+        (
+            {
+                "gpu_status": 9,
+                "gpu_text": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+            },
+            "driver",
+        ),
+        ({"gpu_status": 0, "gpu_text": ""}, "printed nothing"),
+        ({"gpu_status": 2, "gpu_text": 'Field "x" is not a valid field to query.'}, "exit status 2"),
+        ({"apps_status": 9, "apps_text": ""}, "could not list processes"),
+        ({"apps_text": "[N/A], 4242, 11000"}, "all GPUs count as taken"),
+        ({"apps_text": "rubbish"}, "all GPUs count as taken"),
+        ({"apps_text": "MIG-77, 4242, 11000"}, "all GPUs count as taken"),
+    ],
+)
+def test_faults_of_the_whole_node(changes: dict[str, object], words: str) -> None:
+    seen = parsed(**changes)
+    assert words in seen.fault
+    assert "\n" not in seen.fault
+    assert not [index for index, state in states(**changes) if state is S.FREE]
+
+
+@pytest.mark.parametrize(
+    ("row", "pid", "memory"),
+    [
+        (f"{U1}, 4242, 512", 4242, 512),
+        (f"{U1}, 4242, /opt/a b/x --f=1,2,3, 512 MiB", 4242, 512),
+        (f"{U1}, 4242, [N/A]", 4242, None),
+        (f"{U1}, 4242, [Insufficient Permissions]", 4242, None),
+        (f"{U1}, [N/A], 512", 0, 512),
+        (f"{U1}", 0, None),
+        (f"{U1}, -5, 512", 0, 512),
+    ],
+)
+def test_a_process_row_makes_its_gpu_taken(row: str, pid: int, memory: int | None) -> None:
+    (process,) = parsed(apps_text=row).processes
+    assert (process.pid, process.memory_mib, process.exists) == (pid, memory, pid == 0)
+    assert states(apps_text=row) == [(0, S.FREE), (1, S.EXTERNAL)]
+
+
+def test_the_lost_gpus_line_excuses_the_exit_status_of_the_process_list() -> None:
+    both = {"gpu_text": f"{ROW0}\n{LOST}", "apps_text": f"{LOST}\n", "gpu_status": 15, "apps_status": 15}
+    assert states(**both) == [(0, S.FREE), (-1, S.UNHEALTHY)]
+
+
+def test_bus_ids_are_compared_as_numbers() -> None:
+    assert bus_number("0000:0A:00.0") == bus_number("00000000:0a:00.0") == (0, 10, 0, 0)
+    assert bus_number("GPU00010000:0A:00.1: x") == (0x10000, 10, 0, 1)
+    assert bus_number("[N/A]") is None
+
+
+def test_odd_process_lines_become_notes() -> None:
+    seen = parsed(apps_text=f"{U0}, 7, 9\n{U1}, 8, 9", process_text="x y\n7 bob\n")
+    assert seen.notes == ("unreadable process: x y",)
+    assert [(p.pid, p.user, p.exists) for p in seen.processes] == [(7, "bob", True), (8, "", False)]
+
+
+PIECES = st.sampled_from(
+    ["0", "1", U0, U1, "[N/A]", ",", ", ", "\n", ROW0, ROW1, LOST, "4242", "MiB", "GPU-", "é", "\t"]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join), st.lists(PIECES, max_size=8).map("".join), st.text(max_size=40))
+def test_nothing_that_a_node_prints_raises_or_doubles_a_free_gpu(gpus: str, apps: str, processes: str) -> None:
+    free = [index for index, state in states(gpu_text=gpus, apps_text=apps, process_text=processes) if state is S.FREE]
+    assert len(free) == len(set(free))
+    assert all(index >= 0 for index in free)

@@ -1,0 +1,253 @@
+"""Plans: who starts where, why the others wait, and what holds for every plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cluster import LETTERS, down, job, node, snapshot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mgpu.core.model import DeviceState, JobId, NodeName, NodeView, Plan, Snapshot, Wait
+from mgpu.core.policies import POLICIES, Candidate
+from mgpu.core.schedule import plan
+
+R3090 = "NVIDIA GeForce RTX 3090"
+
+
+def starts(planned: Plan) -> dict[int, list[str]]:
+    """Job -> its parts in rank order, `a:0,1`."""
+    return {
+        start.job_id: [f"{part.node}:{','.join(map(str, part.devices))}" for part in start.parts]
+        for start in planned.starts
+    }
+
+
+def wait(planned: Plan, number: int = 1) -> Wait:
+    return next(wait for wait in planned.waits if wait.job_id == number)
+
+
+def pins(*nodes: tuple[str, tuple[int, ...]]) -> tuple[tuple[NodeName, tuple[int, ...]], ...]:
+    return tuple((NodeName(name), indices) for name, indices in nodes)
+
+
+FREE = [node("a", "...."), node("b", "....")]
+USED = [node("a", "hhh."), node("b", "h..."), node("c", "....")]
+
+PLACED: list[tuple[list[NodeView], dict[str, Any], list[str]]] = [
+    (FREE, {}, ["a:0"]),
+    (USED, {}, ["a:3"]),
+    (USED, {"policy": "spread"}, ["c:0"]),
+    (USED, {"gpus": 3}, ["b:1,2,3"]),
+    (USED, {"gpus": 4}, ["c:0,1,2,3"]),
+    (USED, {"gpus": 2, "nodes": 2}, ["a:3", "b:1"]),
+    (USED, {"gpus": 2, "nodes": 2, "policy": "spread"}, ["b:1", "c:0"]),
+    (USED, {"gpus": 5, "nodes": 2}, ["b:1,2,3", "c:0,1"]),
+    (USED, {"gpus": 7}, ["b:1,2,3", "c:0,1,2,3"]),
+    (USED, {"gpus": 5}, ["a:3", "c:0,1,2,3"]),
+    (USED, {"gpus": 6}, ["b:1,2", "c:0,1,2,3"]),
+    (USED, {"nodelist": ("c", "a")}, ["c:0", "a:3"]),
+    (USED, {"nodelist": ("a", "c"), "gpus": 3}, ["a:3", "c:0,1"]),
+    (USED, {"exclude": ("a",)}, ["b:1"]),
+    (USED, {"gpu_ids": (2, 1)}, ["b:2,1"]),
+    (USED, {"pins": pins(("c", (3, 0)), ("b", (2,)))}, ["c:3,0", "b:2"]),
+    (USED, {"exclusive": True}, ["c:0,1,2,3"]),
+    (USED, {"gpus": 0}, ["c:"]),
+    (USED, {"gpus": 0, "nodes": 2}, ["a:", "c:"]),
+    (USED, {"gpus": 0, "nodelist": ("b", "a")}, ["b:", "a:"]),
+    (USED, {"gpus": 0, "exclusive": True}, ["c:"]),
+    # All of one kind, even where two kinds together would do.
+    ([node("a", "h...", R3090), node("b", "hh.."), node("c", "h...")], {"gpus": 5}, ["b:2,3", "c:1,2,3"]),
+    ([node("a", "h...", R3090), node("b", "hhh.")], {"gpus": 4, "nodes": 2, "mixed": True}, []),
+    ([node("a", "..", R3090), node("b", "..")], {"nodes": 2, "mixed": True}, ["a:0", "b:0"]),
+    ([node("a", "..!x?.")], {"gpus": 3}, ["a:0,1,5"]),
+    ([down("a", "off", "...."), node("b", "....")], {}, ["b:0"]),
+]
+
+
+@pytest.mark.parametrize(("nodes", "request_", "parts"), PLACED, ids=range(len(PLACED)))
+def test_where_a_job_starts(nodes: list[NodeView], request_: dict[str, Any], parts: list[str]) -> None:
+    assert starts(plan(snapshot(nodes, job(1, **request_)))).get(1, []) == parts
+
+
+def test_a_wide_job_takes_no_more_nodes_than_the_inventory_makes_necessary() -> None:
+    scattered = [node(name, "hh..") for name in "abc"]
+    assert wait(plan(snapshot(scattered, job(1, gpus=6)))).detail == (
+        "needs 6 free GPUs on 2 nodes at the same time; 6 of 12 GPUs are free"
+    )
+    assert starts(plan(snapshot(scattered, job(1, gpus=6, nodes=3))))[1] == ["a:2,3", "b:2,3", "c:2,3"]
+
+
+def test_order_and_what_earlier_starts_took() -> None:
+    jobs = [job(1, gpus=3), job(2, gpus=2), job(3, gpus=4, priority=5), job(4), job(5)]
+    planned = plan(snapshot(FREE, *jobs))
+    assert starts(planned) == {3: ["a:0,1,2,3"], 1: ["b:0,1,2"], 4: ["b:3"]}
+    assert [(w.job_id, w.reason) for w in planned.waits] == [(2, "Priority"), (5, "Priority")]
+
+
+def test_an_exclusive_start_closes_the_node_to_later_ones() -> None:
+    planned = plan(snapshot([node("a", "")], job(1, gpus=0, exclusive=True), job(2, gpus=0)))
+    assert starts(planned) == {1: ["a:"]}
+    assert wait(planned, 2).nodes == (("a", "job 1 has the node for itself alone"),)
+
+
+WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
+    (USED, {"not_before": 1042.0}, "BeginTime", "may start in 42 s at the earliest"),
+    (USED, {"not_before": 1042.0, "failures": 2}, "Backoff", "tried again in 42 s, after 2 failed tries"),
+    (USED, {"gpus": 4, "exclude": ("c",)}, "Resources", "needs 4 free GPUs on one node; 4 of 8 GPUs are free"),
+    (
+        USED,
+        {"nodes": 3, "gpus": 6},
+        "Resources",
+        "needs 3 nodes with free GPUs (2 each) at the same time; 8 of 12 GPUs",
+    ),
+    (USED, {"pins": pins(("a", (0,)))}, "Resources", "a: 1 GPU, 0 free: 0 held by job 12"),
+    (USED, {"gpus": 13}, "BadConstraints", "needs 13 GPUs, there are 12: use -G 12"),
+    (USED, {"policy": "mine"}, "PolicyError", "policy mine failed: not known"),
+    ([down("a", "no route", "....")], {}, "NodeDown", "a: no route"),
+    (
+        [down("a", "off", "...."), node("b", "..")],
+        {"gpus": 4},
+        "NodeDown",
+        "too few nodes that could do it are usable: a: off",
+    ),
+    ([down("a", "off", "...."), node("b", "....")], {"nodelist": ("b", "a")}, "ReqNodeNotAvail", "a: off"),
+    ([node("a", "", reason="nvidia-smi not found")], {}, "NodeDown", "a: nvidia-smi not found"),
+    ([node("a", "??", reason="hung"), node("b", "....")], {"nodelist": ("a",)}, "ReqNodeNotAvail", "a: hung"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "asked", "reason", "detail"), WAITS, ids=range(len(WAITS)))
+def test_why_a_job_waits(nodes: list[NodeView], asked: dict[str, Any], reason: str, detail: str) -> None:
+    planned = wait(plan(snapshot(nodes, job(1, **asked))))
+    assert planned.reason == reason
+    assert detail in planned.detail
+    assert "\n" not in planned.detail
+
+
+def test_a_waiting_job_has_a_reason_per_node_in_the_inventorys_order() -> None:
+    nodes = [node("b", "h..."), node("a", "...."), down("c", "node is down: no route")]
+    planned = wait(plan(snapshot(nodes, job(1, gpus=8, nodes=2))))
+    assert planned.nodes == (
+        ("b", "4 GPUs, 3 free: 0 held by job 12"),
+        ("a", "could take a part, but not all of the job fits"),
+        ("c", "node is down: no route"),
+    )
+
+
+def test_avoided_nodes_are_the_last_resort() -> None:
+    avoid = (NodeName("a"),)
+    assert starts(plan(snapshot(FREE, job(1, avoid=avoid))))[1] == ["b:0"]
+    full = [node("a", "...."), node("b", "hhhh")]
+    assert wait(plan(snapshot(full, job(1, avoid=avoid)))).nodes[0] == (
+        "a",
+        "avoided: an attempt of this job failed there",
+    )
+    assert starts(plan(snapshot(FREE, job(1, gpus=8, avoid=avoid))))[1] == ["a:0,1,2,3", "b:0,1,2,3"]
+    assert starts(plan(snapshot(FREE, job(1, pins=pins(("a", (1,))), avoid=avoid))))[1] == ["a:1"]
+
+
+def broken(need: int, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    raise KeyError("rack")
+
+
+def last(need: int, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    return candidates[::-1]
+
+
+def test_a_sites_own_policy() -> None:
+    policies = {**POLICIES, "broken": broken, "last": last}
+    jobs = [job(1, policy="broken"), job(2, policy="broken"), job(3), job(4, policy="spread")]
+    planned = plan(snapshot(FREE, *jobs, default_policy="last"), policies)
+    assert starts(planned) == {3: ["b:0"], 4: ["a:0"]}
+    assert [(w.reason, w.detail) for w in planned.waits] == [
+        ("PolicyError", "policy broken failed: KeyError: 'rack'")
+    ] * 2
+
+
+# --- what holds for every plan --------------------------------------------------------------------------------------
+
+NAMES = [NodeName(name) for name in "abcd"]
+NODES = st.lists(
+    st.builds(
+        lambda gpus, model, usable, jobs: (gpus, model, usable, jobs),
+        st.text("".join(LETTERS) + "...", max_size=5),
+        st.sampled_from([R3090, "NVIDIA A100-SXM4-80GB"]),
+        st.sampled_from([True, True, True, False]),
+        st.integers(0, 2),
+    ),
+    max_size=4,
+).map(lambda rows: [node(name, g, m, usable=u, jobs=j) for name, (g, m, u, j) in zip(NAMES, rows, strict=False)])
+SMALL = st.none() | st.integers(0, 6)
+COUNT = st.none() | st.integers(1, 3)
+SOME = st.lists(st.sampled_from(NAMES), max_size=2, unique=True).map(tuple)
+REQUESTS = st.one_of(
+    st.fixed_dictionaries({"gpus": SMALL, "mixed": st.booleans(), "exclusive": st.booleans(), "exclude": SOME}),
+    st.fixed_dictionaries({"nodes": COUNT, "gpus_per_node": SMALL, "policy": st.sampled_from(["", "spread"])}),
+    st.fixed_dictionaries({"nodelist": SOME, "gpu_types": st.sampled_from([(), ("A100",), ("3090", "A100")])}),
+    st.fixed_dictionaries({"gpu_ids": st.sampled_from([(0,), (1, 0)]), "nodes": COUNT}),
+    st.fixed_dictionaries({"pins": st.sampled_from([pins(("a", (0, 1))), pins(("b", (1,)), ("a", (0,)))])}),
+)
+JOBS = st.lists(st.tuples(REQUESTS, st.integers(0, 2), st.sampled_from([0.0, 2000.0]), SOME), max_size=8).map(
+    lambda rows: [job(i + 1, **r, priority=p, not_before=t, avoid=a) for i, (r, p, t, a) in enumerate(rows)]
+)
+SNAPSHOTS = st.builds(lambda nodes, jobs: snapshot(nodes, *jobs), NODES, JOBS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SNAPSHOTS)
+def test_every_plan(seen: Snapshot) -> None:
+    planned = plan(seen)
+    assert planned == plan(seen)
+    answered = [start.job_id for start in planned.starts] + [w.job_id for w in planned.waits]
+    assert sorted(answered) == sorted(pending.job_id for pending in seen.pending)
+    assert all(w.reason and w.detail for w in planned.waits)
+    free = {d.uuid for n in seen.nodes if n.usable for d in n.devices if d.state is DeviceState.FREE}
+    taken = [uuid for start in planned.starts for part in start.parts for uuid in part.uuids]
+    assert len(taken) == len(set(taken))
+    assert free.issuperset(taken)
+    for start in planned.starts:
+        check_start(seen, start.job_id, [(p.rank, p.node, p.devices, p.uuids) for p in start.parts])
+
+
+def check_start(seen: Snapshot, number: JobId, parts: list[tuple[int, NodeName, tuple[int, ...], Any]]) -> None:
+    request = next(pending.request for pending in seen.pending if pending.job_id == number)
+    views = {view.name: view for view in seen.nodes}
+    devices = [device for _, name, _, uuids in parts for device in views[name].devices if device.uuid in uuids]
+    nodes = [name for _, name, _, _ in parts]
+    assert [rank for rank, *_ in parts] == list(range(len(parts)))
+    assert len(nodes) == len(set(nodes))
+    assert all(views[name].usable for name in nodes)
+    assert not set(nodes) & set(request.exclude)
+    assert request.mixed or len({device.name for device in devices}) <= 1
+    if request.pins:
+        assert [(name, indices) for _, name, indices, _ in parts] == list(request.pins)
+    elif request.nodelist:
+        assert nodes == list(request.nodelist)
+    if request.exclusive:
+        assert all(views[name].jobs == 0 for name in nodes)
+    elif request.gpus is not None:
+        assert len(devices) == request.gpus
+
+
+@settings(max_examples=40, deadline=None)
+@given(SNAPSHOTS)
+def test_more_free_gpus_never_stop_the_first_job(seen: Snapshot) -> None:
+    """What starts alone also starts when every node is idle and up."""
+    for pending in seen.pending:
+        alone = replace(seen, pending=(replace(pending, avoid=()),))
+        idle = tuple(
+            replace(n, usable=True, jobs=0, devices=tuple(replace(d, state=DeviceState.FREE) for d in n.devices))
+            for n in seen.nodes
+        )
+        if plan(alone).starts:
+            assert plan(replace(alone, nodes=idle)).starts
+
+
+def test_ten_thousand_equal_jobs_share_one_answer() -> None:
+    planned = plan(snapshot([node("a", "hhhh")], *(job(number, gpus=2) for number in range(1, 10001))))
+    assert len(planned.waits) == 10000
+    assert len({id(w.nodes) for w in planned.waits}) == 1

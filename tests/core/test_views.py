@@ -1,0 +1,166 @@
+"""Node views: each device has one state and a reason in words; doubt is never free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mgpu.core.model import (
+    DeviceUuid,
+    ExternalPolicy,
+    GpuProcess,
+    GpuReading,
+    JobId,
+    Node,
+    NodeFacts,
+    NodeHolds,
+    NodeName,
+    NodeState,
+    NodeView,
+    Observation,
+)
+from mgpu.core.views import node_view
+
+NAME = NodeName("gpu01")
+FACTS = NodeFacts(NAME)
+GPUS = tuple(GpuReading(i, DeviceUuid(f"GPU-{i}"), f"0000:0{i}:00.0", "NVIDIA A100", 81920, 0, 0) for i in range(3))
+SEEN = Observation(NAME, 0.0, "boot", "gpu01", GPUS)
+ALICE = GpuProcess(4242, DeviceUuid("GPU-1"), 11264, "alice", "/usr/bin/python train.py", 10800, 4200)
+
+
+def view(
+    *processes: GpuProcess,
+    holds: NodeHolds | None = None,
+    external: ExternalPolicy | None = None,
+    facts: NodeFacts = FACTS,
+    node: dict[str, Any] | None = None,
+    **observed: Any,
+) -> NodeView:
+    up = Node(NAME, NodeState.UP, observation=replace(SEEN, processes=processes, **observed))
+    return node_view(facts, replace(up, **(node or {})), holds or NodeHolds(), external or ExternalPolicy())
+
+
+def told(seen: NodeView) -> list[str]:
+    return [f"{device.index} {device.state} {device.reason}".strip() for device in seen.devices]
+
+
+def holds(index: int, job: int = 12, **more: Any) -> NodeHolds:
+    return NodeHolds({DeviceUuid(f"GPU-{index}"): JobId(job)}, jobs=1, **more)
+
+
+def test_nothing_speaks_against_them() -> None:
+    seen = view()
+    assert (seen.usable, seen.reason) == (True, "")
+    assert told(seen) == ["0 free", "1 free", "2 free"]
+
+
+def test_a_foreign_process_is_named() -> None:
+    assert told(view(ALICE))[1] == "1 external external (alice, pid 4242, python, 11 GiB, 3 h)"
+
+
+def test_an_orphan_pid_keeps_its_gpu() -> None:
+    orphan = GpuProcess(77, DeviceUuid("GPU-1"), 100, exists=False)
+    assert told(view(orphan))[1].startswith("1 external external (orphan pid 77")
+
+
+@pytest.mark.parametrize(
+    "more", [{"tokens": {"t0k": JobId(12)}}, {"sessions": {4200: JobId(12)}}], ids=["by token", "by session"]
+)
+def test_our_own_process_is_no_conflict(more: dict[str, Any]) -> None:
+    mine = replace(ALICE, token="t0k")
+    seen = view(mine, holds=holds(1, **more))
+    assert told(seen)[1] == "1 allocated held by job 12"
+    assert (seen.devices[1].job_id, seen.jobs) == (12, 1)
+
+
+def test_a_foreign_process_on_a_held_gpu_is_a_conflict() -> None:
+    line = "1 allocated held by job 12; conflict with alice, pid 4242, python, 11 GiB, 3 h"
+    assert told(view(ALICE, holds=holds(1)))[1] == line
+
+
+def test_our_process_on_a_gpu_that_its_job_does_not_hold_is_foreign_there() -> None:
+    seen = view(ALICE, holds=holds(0, sessions={4200: JobId(12)}))
+    assert told(seen)[1].startswith("1 external external (left by job 12, alice, pid 4242")
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [
+        (ExternalPolicy(), "external"),
+        (ExternalPolicy("ignore"), "free"),
+        (ExternalPolicy(ignore=("python",)), "free"),
+        (ExternalPolicy(ignore=("pytho", "train.py")), "external"),
+        (ExternalPolicy(memory_threshold_mib=11264), "external"),
+        (ExternalPolicy(memory_threshold_mib=11265), "free"),
+    ],
+)
+def test_which_processes_count(policy: ExternalPolicy, state: str) -> None:
+    assert view(ALICE, external=policy).devices[1].state == state
+
+
+@pytest.mark.parametrize(
+    "process", [replace(ALICE, memory_mib=None), GpuProcess(0, DeviceUuid("GPU-1"), 1)], ids=["memory", "row"]
+)
+def test_what_is_not_known_is_above_every_threshold(process: GpuProcess) -> None:
+    assert view(process, external=ExternalPolicy(memory_threshold_mib=600)).devices[1].state == "external"
+
+
+def test_faults() -> None:
+    broken = (GPUS[0], replace(GPUS[1], fault="GPU is lost"), GPUS[2])
+    seen = view(gpus=broken)
+    assert told(seen) == ["0 free", "1 unhealthy unhealthy: GPU is lost", "2 free"]
+    assert (seen.usable, seen.reason) == (True, "degraded: GPU 0000:01:00.0: GPU is lost")
+    assert told(view(gpus=broken, holds=holds(1)))[1] == "1 allocated held by job 12; unhealthy: GPU is lost"
+
+
+def test_fewer_gpus_than_the_inventory_says() -> None:
+    seen = view(facts=NodeFacts(NAME, gpu_count=4))
+    assert (seen.usable, seen.reason, seen.expected_gpus) == (True, "degraded: 3 of 4 GPUs seen", 4)
+    assert told(seen) == ["0 free", "1 free", "2 free"]
+
+
+def test_gpus_that_cannot_be_read_leave_the_node_for_jobs_without() -> None:
+    seen = view(fault="nvidia-smi hung", holds=holds(2))
+    assert (seen.usable, seen.reason) == (True, "nvidia-smi hung")
+    unknown = "unknown unknown: nvidia-smi hung"
+    assert told(seen) == [f"0 {unknown}", f"1 {unknown}", "2 allocated held by job 12"]
+
+
+def test_a_held_device_that_is_gone_stays_listed() -> None:
+    seen = view(gpus=GPUS[:2], holds=holds(2))
+    assert told(seen) == ["0 free", "1 free", "-1 allocated held by job 12; the last probe did not see it"]
+
+
+def test_only_some_devices_are_ours() -> None:
+    facts = NodeFacts(NAME, devices=(0, 1), gpu_type="A100")
+    seen = view(facts=facts)
+    assert told(seen) == ["0 free", "1 free"]
+    assert (seen.expected_gpus, seen.only, seen.devices[0].kind) == (2, (0, 1), "A100")
+    lost = GpuReading(None, DeviceUuid(""), "0000:09:00.0", "", fault="lost")
+    assert told(view(facts=facts, gpus=(*GPUS, lost))) == ["0 free", "1 free"]
+    assert told(view(facts=facts, gpus=(GPUS[0], lost))) == ["0 free", "-1 unhealthy unhealthy: lost"]
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ({"state": NodeState.UNKNOWN}, "not seen yet"),
+        ({"state": NodeState.UP, "observation": None}, "not seen yet"),
+        (
+            {"state": NodeState.DOWN, "reason": "host key unknown, run mgpu node trust gpu01"},
+            "node is down: host key unknown, run mgpu node trust gpu01",
+        ),
+        ({"state": NodeState.DRAINING, "reason": "fan"}, "node is draining: fan"),
+        ({"state": NodeState.DRAINED}, "node is drained"),
+    ],
+)
+def test_unusable_nodes_say_why(node: dict[str, Any], reason: str) -> None:
+    seen = view(node=node)
+    assert (seen.usable, seen.reason) == (False, reason)
+
+
+def test_control_characters_of_a_process_stay_out_of_reasons() -> None:
+    nasty = replace(ALICE, command="\x1b[31mred\nline x")
+    assert view(nasty).devices[1].reason == "external (alice, pid 4242, ?[31mred?line, 11 GiB, 3 h)"
