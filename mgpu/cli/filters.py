@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from typing import Any
 
 import click
 
 from mgpu.cli.session import bad_request
-from mgpu.cli.submission import login
 
 FILTERS = [
     click.Option(["-u", "--user"], metavar="NAME", help="Of this user."),
@@ -35,3 +36,11 @@ def job_number(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise bad_request(f"{text!r} is not a job's number", "mgpu queue shows them")
     return int(text)
+
+
+def login() -> str:
+    """Our own login name, as the master knows us."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -144,11 +143,3 @@ def working_directory() -> str:
         raise bad_request("the directory that you stand in is gone", "cd to another") from error
     shown = os.environ.get("PWD", "")
     return shown if os.path.isabs(shown) and os.path.isdir(shown) and os.path.samefile(shown, here) else here
-
-
-def login() -> str:
-    """Our own login name, as the master knows us."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

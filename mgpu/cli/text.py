@@ -109,10 +109,13 @@ def _line(
 ) -> str:
     pieces = []
     for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        text = cut(cell, width)
-        gap = " " * (width - width_of(text))
-        text = paint(text, cell)
-        pieces.append(gap + text if number in right else text + (gap if number < len(widths) - 1 else ""))
+        size = len(cell) if cell.isascii() else width_of(cell)
+        shown = cell
+        if size > width:
+            shown = cut(cell, width)
+            size = width_of(shown)
+        gap = " " * (width - size)
+        pieces.append(gap + paint(shown, cell) if number in right else paint(shown, cell) + gap)
     return (indent + "  ".join(pieces)).rstrip()
 
 
