@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mgpu.core.errors import RequestError
 from mgpu.core.model import DeviceView, NodeView
@@ -31,6 +32,7 @@ class KnownType:
     names: tuple[Words, ...]
 
 
+@lru_cache(maxsize=1024)  # asked for every device of every plan
 def words(text: str) -> Words:
     return tuple(word for word in _WORD.findall(text.casefold()) if word != _MAKER)
 

@@ -113,10 +113,18 @@ class _Planner:
         reasons = _reasons(self.nodes, verdicts)
         if blocked := _blocked(self.nodes, ask):
             return Wait(job.job_id, *blocked, reasons)
-        before = {node.name: examine(node, ask) for node in self.snapshot.nodes}
-        if place(ask, self.snapshot.nodes, before, policy):
+        if self._would_have_started(ask, verdicts, policy):
             return Wait(job.job_id, "Priority", "jobs of higher priority start first on what it needs", reasons)
         return Wait(job.job_id, "Resources", _short_of(self.nodes, ask, verdicts), reasons)
+
+    def _would_have_started(self, ask: Ask, verdicts: Mapping[NodeName, Verdict], policy: Policy) -> bool:
+        """Before the starts of this plan took what it needs."""
+        changed = {
+            was.name: examine(was, ask)
+            for was, now in zip(self.snapshot.nodes, self.nodes, strict=True)
+            if was is not now
+        }
+        return bool(changed and place(ask, self.snapshot.nodes, {**verdicts, **changed}, policy))
 
 
 def _with_part(node: NodeView, job: PendingJob, part: PlacedPart) -> NodeView:
@@ -149,7 +157,7 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
     """A node that was asked for cannot be used, or too few that could do it can: the reason and its words."""
     allowed = [node for node in nodes if not ask.ruled_out(node)]
     serving = [node for node in allowed if _serves(node, ask)]
-    idle = [node for node in allowed if node not in serving]
+    idle = [node for node in allowed if not _serves(node, ask)]
     if ask.shape.named and idle:
         return "ReqNodeNotAvail", _why_down(idle)
     if not enough(ask, serving):
