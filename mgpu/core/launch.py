@@ -1,8 +1,8 @@
 """What a node is told to run: one shell text that sets the job's world up and then becomes the command.
 
 Order within it: the user's exported values, the node's and the user's `setup`, then what mgpu itself says about the job
-(a start-up file must not override which GPUs were granted), then `exec` of the command. Everything from outside is quoted;
-the text travels on stdin and lies 0600 in the run directory, so nothing of it is ever on a command line.
+(a start-up file must not override which GPUs were granted), then `exec` of the command. Everything from outside is
+quoted; the text travels on stdin and lies 0600 in the run directory, so nothing of it is ever on a command line.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ PORTS = (20_000, 40_000)  # of MASTER_PORT
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist and
-    does not, the home directory is taken instead. `job_file` is the user's script, "" = none."""
+    """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist
+    and does not, the home directory is taken instead. `job_file` is the user's script, "" = none."""
 
     script: str
     job_file: str = ""

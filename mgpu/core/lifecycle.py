@@ -123,6 +123,7 @@ class News:
     reason: str = ""
     stop: str = ""
     notice: str = ""
+    sizes: tuple[int, int] | None = None  # of stdout and stderr in bytes, once nothing is written any more
 
 
 def step_part(part: Part, news: News) -> Part:

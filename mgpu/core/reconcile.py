@@ -7,7 +7,7 @@ the same news, so it may be read again at will.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mgpu.core.lifecycle import News, PartEvent
@@ -109,8 +109,8 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
 
 
 def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
-    """A line of the events file: `JOB.ATTEMPT started UPTIME NOTICE GATE`, `ready UPTIME GATE`, `ended STOP RECORD`,
-    `failed TEXT`. It is a hint; what cannot be read is left to the next look."""
+    """A line of the events file: `JOB.ATTEMPT started UPTIME NOTICE GATE`, `ready UPTIME GATE`, `ended STOP OUT,ERR, RECORD`
+    (sizes in bytes), `failed TEXT`. It is a hint; what cannot be read is left to the next look."""
     name, _, rest = line.partition(" ")
     word, _, rest = rest.partition(" ")
     job, _, attempt = name.partition(".")
@@ -125,12 +125,18 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     if word == "ready" and len(words) == 2:
         return (News(key, PartEvent.READY, when(words[0]), **_gate(words[1])),)
     if word == "ended":
-        stop, _, record = rest.partition(" ")
-        news = _exit_news(key, record, when)
+        stop, _, rest = rest.partition(" ")
+        sizes, _, record = rest.partition(" ")
+        news = replace(_exit_news(key, record, when), sizes=_sizes(sizes))
         if stop == "-":
             return (news,)
         return (News(key, PartEvent.STOP_WANTED, news.at, stop=stop), news)
     return ()
+
+
+def _sizes(text: str) -> tuple[int, int] | None:
+    numbers = [_number(word) for word in text.split(",")]
+    return (numbers[0], numbers[1]) if len(numbers) == 3 and None not in numbers[:2] else None  # type: ignore[return-value]
 
 
 ANY_RANK = -1  # in a key: the part on the node that the news comes from

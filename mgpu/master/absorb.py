@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from mgpu.core import health, lifecycle, retry
 from mgpu.core.lifecycle import News, PartEvent
-from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, Node, NodeName, Part
+from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, Node, NodeName, Part, PartKey
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Collected, Heard, Message, Probed, Silent
+from mgpu.ops.output import NOTICE
 from mgpu.store.writing import Writer
 
 WHO = "master"
@@ -19,12 +20,14 @@ _TOLD = frozenset({PartEvent.REBOOTED, PartEvent.UNREACHABLE, PartEvent.ORPHANED
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What deciding takes from outside: the rules, whether a job could run elsewhere, a source of jitter in [0, 1)."""
+    """What deciding takes from outside: the rules, whether a job could run elsewhere, a source of jitter in [0, 1), and
+    whether so many bytes of a part's output are in the spool for good."""
 
     rules: retry.Rules
     unhealthy_after: int
     elsewhere: Callable[[Job, tuple[Part, ...]], bool]
     jitter: Callable[[], float]
+    drained: Callable[[PartKey, tuple[int, int]], bool]
 
 
 class Absorber:
@@ -71,10 +74,14 @@ class Absorber:
             return  # long done with
         news = replace(news, key=part.key)
         after = lifecycle.step_part(part, news)
+        if after.state is AttemptState.ENDED and not after.collected and news.sizes is not None:
+            after = replace(after, collected=self._judgement.drained(part.key, news.sizes))
         if news.event in _TOLD and after != part:
             self._audit(news.event.value, part.job_id, node, news.reason)
         item = self._board.get(part.job_id, part.attempt)
         assert item is not None  # the part came from it
+        if news.notice == "home" and part.started is None:
+            self._audit(NOTICE, part.job_id, node, _at_home(item.job, part))
         self._settle(item, tuple(after if other.rank == part.rank else other for other in item.parts))
 
     def _silent(self, message: Silent) -> None:
@@ -123,3 +130,7 @@ class Absorber:
 
     def _audit(self, what: str, job_id: JobId | None, node: NodeName | None, detail: str) -> None:
         self._writer.audit(Audit(self._now, WHO, what, job_id, node, detail))
+
+
+def _at_home(job: Job, part: Part) -> str:
+    return f"{job.spec.submit_dir} is not on {part.node}: running in the home directory there (-D DIR names another)"

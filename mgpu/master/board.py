@@ -54,6 +54,14 @@ class Board:
                 return part
         return None
 
+    @property
+    def wishes(self) -> bool:
+        """Somebody wants a job ended, and not all of its parts know yet."""
+        return any(
+            item.job.stop and item.current and any(not part.stop and part.state.holds_devices for part in item.parts)
+            for item in self
+        )
+
     def parts(self) -> Iterator[tuple[Running, Part]]:
         for item in self._running.values():
             for part in item.parts:

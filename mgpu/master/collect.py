@@ -48,6 +48,13 @@ class Collector:
                 del self._watched[job_id]
         self._inbox.wake()
 
+    def drained(self, key: PartKey, sizes: tuple[int, int]) -> bool:
+        """Every byte of an ended part is here already, and on the disk."""
+        if any(self._spool.size(key, stream) < size for stream, size in zip(STREAMS, sizes, strict=True)):
+            return False
+        self._spool.sync(key)
+        return True
+
     @property
     def watching(self) -> bool:
         with self._lock:

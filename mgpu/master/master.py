@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 _GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
 _TROUBLE_PAUSE_S = 2.0
+FIRST_LOOK_S = 3.0
 
 
 class Master:
@@ -74,6 +75,7 @@ class Master:
             config.unhealthy_after,
             self._elsewhere,
             random.random,
+            self._collector.drained,
         )
         self._backlog: list[Message] = []
         self._nodes: dict[NodeName, Node] = {}
@@ -84,7 +86,7 @@ class Master:
         self._probes = threading.Condition()
         self._probe_count: dict[NodeName, int] = {}
         self._errors: deque[str] = deque(maxlen=20)
-        self._busy_at = self._moved_at = clock.monotonic()
+        self._started = self._busy_at = self._moved_at = clock.monotonic()
 
     # --- a pass -----------------------------------------------------------------------------------------------------
 
@@ -118,10 +120,10 @@ class Master:
         if self._backlog:
             self._moved_at = clock.monotonic()
         board = self._absorb(self._backlog)
+        self._refresh_views(board)
         self._follow_up(self._backlog)
         self._backlog = []
         now, monotonic = clock.now(), clock.monotonic()
-        self._refresh_views(board)
         board = self._plan(board, now)
         due = [self._realiser.realise(board, now, monotonic), self._collector.collect(board, monotonic)]
         due.append(self._observe(monotonic))
@@ -132,14 +134,11 @@ class Master:
 
     def _absorb(self, messages: Sequence[Message]) -> Board:
         stored = [message for message in messages if not isinstance(message, Done)]
-        with self._store.read() as reader:
-            board = Board.read(reader)
-        wishes = any(
-            item.job.stop and item.current and any(not part.stop and part.state.holds_devices for part in item.parts)
-            for item in board
-        )
-        if not stored and not wishes:
-            return board
+        if not stored:
+            with self._store.read() as reader:
+                board = Board.read(reader)
+            if not board.wishes:
+                return board
         with self._store.write() as writer:
             board = Board.read(writer)
             absorber = Absorber(writer, board, clock.now(), self._judgement)
@@ -287,6 +286,13 @@ class Master:
         self.inbox.wake()
 
     def views(self) -> Sequence[NodeView]:
+        """Just after the start nothing has been seen yet: the first who asks waits a moment for the first probes."""
+        with self._probes:
+            while len(self._probe_count) < len(self._links) and not self.stopping.is_set():
+                left = self._started + FIRST_LOOK_S - clock.monotonic()
+                if left <= 0:
+                    break
+                self._probes.wait(left)
         return self._views
 
     def waits(self) -> dict[JobId, Wait]:

@@ -112,8 +112,9 @@ finish() {
   record clean "$U"
   link_of stop
   STOP=${V:--}
+  SIZES=$(stat -L -c %s "$D/stdout" "$D/stderr" 2>/dev/null | tr '\n' ,)
   link_of exit
-  event "ended $STOP $V"
+  event "ended $STOP ${SIZES:--} $V"
 }
 
 # lease_of UUID -> L; a directory, since protected_regular forbids other users' lock files in /tmp

@@ -126,6 +126,7 @@ class ShellRunner:
         """First "" when nothing is missed any more, then a line per event. Endless but for RemoteError."""
         with self._session.shell() as shell:
             self._events = shell
+            self._session.warm()
             yield from shell.events()
 
     def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe:

@@ -17,7 +17,7 @@ from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.shell import NodeShell, Reply
 
 MAX_SHELLS = 8  # of a connection
-SPARE_SHELLS = 2  # kept warm when nobody needs them
+SPARE_SHELLS = 3  # kept warm when nobody needs them
 
 _LOGINS = threading.BoundedSemaphore(16)  # at once, over all nodes
 
@@ -88,12 +88,12 @@ class NodeSession:
         self._drop(shell)
 
     def warm(self) -> None:
-        """Have one idle shell ready."""
-        with self._lock:
-            if self._idle:
-                return
-        with self.shell():
-            pass
+        """Have the spare shells ready, so that nobody has to wait for one. Raises RemoteError."""
+        while True:
+            with self._lock:
+                if self._closed or len(self._idle) >= SPARE_SHELLS:
+                    return
+            self._give_back(self._open_shell())
 
     # --- connections ------------------------------------------------------------------------------------------------
 
