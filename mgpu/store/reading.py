@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 from sqlalchemy.sql.expression import ScalarSelect
@@ -84,16 +85,14 @@ class Reader:
 
     def open_attempts(self) -> list[tuple[Job, Attempt, list[Part]]]:
         """The attempts with open parts, each with its job and all of its parts by rank."""
-        parts, jobs, attempts = tables.parts, tables.jobs, tables.attempts
-        open_ones = select(parts.c.job_id, parts.c.attempt).where(tables.OPEN_PART).distinct().subquery()
-        of_part = and_(parts.c.job_id == open_ones.c.job_id, parts.c.attempt == open_ones.c.attempt)
-        of_attempt = and_(attempts.c.job_id == open_ones.c.job_id, attempts.c.number == open_ones.c.attempt)
+        statements = _open_attempts()
         found: dict[tuple[JobId, int], list[Part]] = {}
-        for part in self._all(Part, select(parts).join(open_ones, of_part).order_by(parts.c.rank)):
+        for part in self._all(Part, statements.parts):
             found.setdefault((part.job_id, part.attempt), []).append(part)
-        of_job = jobs.c.job_id.in_(select(open_ones.c.job_id))
-        by_id = {job.job_id: job for job in self._all(Job, select(jobs).where(of_job))}
-        tried = self._all(Attempt, select(attempts).join(open_ones, of_attempt).order_by(attempts.c.job_id))
+        if not found:
+            return []
+        by_id = {job.job_id: job for job in self._all(Job, statements.jobs)}
+        tried = self._all(Attempt, statements.attempts)
         return [(by_id[one.job_id], one, found[one.job_id, one.number]) for one in tried]
 
     def parts_of_jobs(self, job_ids: Iterable[JobId]) -> dict[JobId, list[Part]]:
@@ -141,6 +140,26 @@ class Reader:
     def _one(self, kind: Callable[..., T], query: Select[Any]) -> T | None:
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else from_row(kind, row)
+
+
+class _OpenAttempts(NamedTuple):
+    parts: Select[Any]
+    jobs: Select[Any]
+    attempts: Select[Any]
+
+
+@cache
+def _open_attempts() -> _OpenAttempts:
+    """Made once: the master asks on every pass."""
+    parts, jobs, attempts = tables.parts, tables.jobs, tables.attempts
+    open_ones = select(parts.c.job_id, parts.c.attempt).where(tables.OPEN_PART).distinct().subquery()
+    of_part = and_(parts.c.job_id == open_ones.c.job_id, parts.c.attempt == open_ones.c.attempt)
+    of_attempt = and_(attempts.c.job_id == open_ones.c.job_id, attempts.c.number == open_ones.c.attempt)
+    return _OpenAttempts(
+        select(parts).join(open_ones, of_part).order_by(parts.c.rank),
+        select(jobs).where(jobs.c.job_id.in_(select(open_ones.c.job_id))),
+        select(attempts).join(open_ones, of_attempt).order_by(attempts.c.job_id),
+    )
 
 
 def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Table, insert, update
+from sqlalchemy import Insert, Table, Update, bindparam, insert, update
 from sqlalchemy.exc import IntegrityError
 
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, Node, NodeName, Part
@@ -32,7 +33,7 @@ class Writer(Reader):
             return known.job_id, False
         row = _job_row(job)
         del row["job_id"]
-        key = self._connection.execute(insert(tables.jobs).values(row)).inserted_primary_key
+        key = self._connection.execute(_insert(tables.jobs), row).inserted_primary_key
         assert key is not None
         return JobId(key[0]), True
 
@@ -43,9 +44,9 @@ class Writer(Reader):
         """With its parts and a hold for each of their devices. Raises HoldConflict and stores nothing of it if one of
         the devices is taken; the transaction goes on."""
         with self._connection.begin_nested():
-            self._connection.execute(insert(tables.attempts).values(to_row(attempt)))
+            self._connection.execute(_insert(tables.attempts), to_row(attempt))
             for part in parts:
-                self._connection.execute(insert(tables.parts).values(to_row(part)))
+                self._connection.execute(_insert(tables.parts), to_row(part))
                 if part.state.holds_devices:
                     self._hold(part)
 
@@ -53,7 +54,7 @@ class Writer(Reader):
         key = {"node": part.node, "job_id": part.job_id, "attempt": part.attempt, "rank": part.rank}
         for uuid in part.uuids:
             try:
-                self._connection.execute(insert(tables.holds).values(uuid=uuid, **key))
+                self._connection.execute(_insert(tables.holds), {"uuid": uuid, **key})
             except IntegrityError as error:
                 if "holds.uuid" not in str(error.orig):
                     raise
@@ -66,27 +67,52 @@ class Writer(Reader):
         """A part that has ended gives its devices back."""
         self._update(tables.parts, to_row(part), "job_id", "attempt", "rank")
         if part.state is AttemptState.ENDED:
-            hold = tables.holds
-            its_own = (hold.c.job_id == part.job_id, hold.c.attempt == part.attempt, hold.c.rank == part.rank)
-            released = update(hold).where(*its_own, tables.NOT_RELEASED).values(released=part.ended or 0.0)
-            self._connection.execute(released)
+            which = {"job": part.job_id, "number": part.attempt, "of_rank": part.rank, "at": part.ended or 0.0}
+            self._connection.execute(_RELEASE, which)
 
     def save_node(self, node: Node) -> None:
         """New or known."""
-        if self._connection.execute(_updated(tables.nodes, to_row(node), "name")).rowcount == 0:
-            self._connection.execute(insert(tables.nodes).values(to_row(node)))
+        if not self._updated(tables.nodes, to_row(node), "name"):
+            self._connection.execute(_insert(tables.nodes), to_row(node))
 
     def audit(self, entry: Audit) -> None:
-        self._connection.execute(insert(tables.audit).values(to_row(entry)))
+        self._connection.execute(_insert(tables.audit), to_row(entry))
 
     def _update(self, table: Table, row: dict[str, Any], *key: str) -> None:
-        if self._connection.execute(_updated(table, row, *key)).rowcount != 1:
+        if self._updated(table, row, *key) != 1:
             raise LookupError(f"no row of {table.name} with {[row[name] for name in key]}")
 
+    def _updated(self, table: Table, row: dict[str, Any], *key: str) -> int:
+        parameters = {_KEY + name if name in key else name: value for name, value in row.items()}
+        return self._connection.execute(_update(table, tuple(row), key), parameters).rowcount
 
-def _updated(table: Table, row: dict[str, Any], *key: str) -> Any:
-    changed = {name: value for name, value in row.items() if name not in key}
-    return update(table).where(*(table.c[name] == row[name] for name in key)).values(changed)
+
+_RELEASE = (
+    update(tables.holds)
+    .where(
+        tables.holds.c.job_id == bindparam("job"),
+        tables.holds.c.attempt == bindparam("number"),
+        tables.holds.c.rank == bindparam("of_rank"),
+        tables.NOT_RELEASED,
+    )
+    .values(released=bindparam("at"))
+)
+
+_KEY = "key_"  # before the name of a parameter that says which row
+
+
+# Statements are made once: building one costs more than SQLite takes to run it.
+
+
+@cache
+def _insert(table: Table) -> Insert:
+    return insert(table)
+
+
+@cache
+def _update(table: Table, columns: tuple[str, ...], key: tuple[str, ...]) -> Update:
+    where = [table.c[name] == bindparam(_KEY + name) for name in key]
+    return update(table).where(*where).values({name: bindparam(name) for name in columns if name not in key})
 
 
 def _job_row(job: Job) -> dict[str, Any]:
