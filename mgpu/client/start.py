@@ -89,6 +89,12 @@ def command(location: Location) -> list[str]:
     return [sys.executable, "-m", "mgpu", "daemon", "--personal", *config, "--state-dir", location.state_dir]
 
 
+def folder_to_start_in() -> str:
+    """The root, so that no folder is held in use; where mgpu was only found from the current folder, its own."""
+    package_folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return "/" if package_folder in sys.path[1:] else package_folder
+
+
 def spawn(location: Location) -> tuple[int, str]:
     """Starts a master and waits until it answers: (0, ""), or its exit status and the last line of its log."""
     import subprocess
@@ -104,7 +110,7 @@ def spawn(location: Location) -> tuple[int, str]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd="/",
+            cwd=folder_to_start_in(),
             env=environ,
             start_new_session=True,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -63,7 +64,8 @@ def test_many_clients_at_one_instant_start_one_master(tmp_path: Path, monkeypatc
     os.waitpid(int(pid), 0)
     assert failures == []
     assert len(lines) == 1
-    assert (session, cwd) == (pid, "/")
+    assert session == pid
+    assert cwd == start.folder_to_start_in()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "master.log").stat().st_mode & 0o777 == 0o600
 
@@ -82,3 +84,23 @@ def test_none_is_started_for_a_named_socket(tmp_path: Path) -> None:
     with pytest.raises(NoMaster, match="no master answers at"):
         start.ensure(location(tmp_path / "none", personal=False))
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("place", ["current folder", "search path"])
+def test_the_master_is_of_the_same_mgpu(place: str, tmp_path: Path) -> None:
+    checkout = Path(start.__file__).parents[2]
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "mgpu").symlink_to(checkout / "mgpu")
+    ask = "from mgpu.client import start; print(start.folder_to_start_in())"
+    searched = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
+    environ = {**os.environ, "PYTHONPATH": searched if place == "current folder" else f"{copy}{os.pathsep}{searched}"}
+    where = copy if place == "current folder" else tmp_path
+
+    def answer(code: str, folder: Path) -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=environ, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    folder = answer(ask, where).strip()
+    assert folder == (str(copy) if place == "current folder" else "/")
+    assert answer("import mgpu; print(mgpu.__file__)", Path(folder)).strip() == str(copy / "mgpu" / "__init__.py")
