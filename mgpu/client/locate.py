@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from mgpu.client.glance import state_dir_in
 from mgpu.client.http import Endpoint, MasterError
 
 CONFIG_NAME = "cluster_config.yaml"
@@ -106,13 +107,16 @@ def find_state_dir(
 
 
 def configured_state_dir(config: str, read_state_dir: Callable[[str], str]) -> str:
-    """`master.state_dir` of the file, relative to it. YAML is loaded only if the word occurs at all."""
+    """`master.state_dir` of the file, relative to it. YAML is loaded only where a glance does not do."""
     try:
         with open(config, "rb") as file:
-            mentioned = b"state_dir" in file.read()
+            content = file.read()
     except OSError as error:
         raise MasterError("bad_config", f"{config}: {error.strerror}", "name another with --config") from error
-    value = os.path.expanduser(read_state_dir(config)) if mentioned else ""
+    if b"state_dir" not in content:
+        return ""
+    glanced = None if why_not_trusted(config) else state_dir_in(content.decode("utf-8", "replace"))
+    value = os.path.expanduser(read_state_dir(config) if glanced is None else glanced)
     return os.path.join(os.path.dirname(config), value) if value else ""
 
 

@@ -84,11 +84,18 @@ def test_a_configuration_that_is_not_there(here: Path) -> None:
 
 
 def test_state_dir_flag_variable_configuration(here: Path) -> None:
-    config = write(here / "c.yaml", "master: {state_dir: rel}\n")
+    config = write(here / "c.yaml", "base: &base rel\nmaster: {state_dir: *base}\n")
     assert find(config, configured="rel").state_dir == str(here / "rel")
     assert find(config, configured="/abs").state_dir == "/abs"
     assert find(config, environ={"MGPU_STATE_DIR": "var"}, configured="/abs").state_dir == str(here / "var")
     assert find(config, "flag", environ={"MGPU_STATE_DIR": "var"}).state_dir == str(here / "flag")
+
+
+def test_a_glance_is_for_a_file_that_nobody_else_could_have_written(here: Path) -> None:
+    config = write(here / "c.yaml", "master: {state_dir: rel}\n")
+    assert find(config, configured="/loaded").state_dir == str(here / "rel")
+    Path(config).chmod(0o666)
+    assert find(config, configured="/loaded").state_dir == "/loaded"
 
 
 def test_a_configuration_without_the_word_is_not_loaded(here: Path) -> None:
