@@ -72,6 +72,7 @@ class Server:
             await self._stop.wait()
         finally:
             await runner.cleanup()
+            await asyncio.sleep(0.01)  # aborted connections close their sockets in the loop's next turns
 
     def _unlink(self) -> None:
         """Only our own: after us another master may have put its socket there."""

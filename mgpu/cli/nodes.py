@@ -81,6 +81,8 @@ def who(gpu: dict[str, Any]) -> str:
     job = f"job {gpu['job_id']}" if gpu.get("job_id") is not None else ""
     processes = "" if job else ", ".join(map(process_words, gpu.get("processes") or ()))
     reason = gpu.get("reason") or ""
+    if job and reason == f"held by {job}":
+        return job
     return "; ".join(filter(None, (job, processes or reason if gpu["state"] == "external" else reason)))
 
 

@@ -1,10 +1,10 @@
 """Every change of state, as tables. Nothing else in mgpu sets a state.
 
-Theory of operation. A *job* is what the user asked for, an *attempt* one numbered try at it, a *part* the attempt's share
-on one node: one supervised process there. Only parts have a life of their own; it is `PART_TABLE`. What a node tells (or
-that it tells nothing) reaches a part as `News` and moves it along one arrow. After each batch of news `settle` draws the
-conclusions upwards: the attempt's state follows from its parts, the job's from the attempt, and `core.retry` says what an
-ended attempt means.
+Theory of operation. A *job* is what the user asked for, an *attempt* one numbered try at it, a *part* the attempt's
+share on one node: one supervised process there. Only parts have a life of their own; it is `PART_TABLE`. What a node
+tells (or that it tells nothing) reaches a part as `News` and moves it along one arrow. After each batch of news
+`settle` draws the conclusions upwards: the attempt's state follows from its parts, the job's from the attempt, and
+`core.retry` says what an ended attempt means.
 
 Two rules are worth their price everywhere:
 - A STARTING part ends only if it started, was fenced, or its node rebooted. A request that was sent may still arrive.

@@ -16,7 +16,7 @@ from mgpu.core.model import FailureClass, JobId, Part, PartKey
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer:
-    """The records of one run directory. `alive`: its supervisor is still that process. `sizes`: of stdout and stderr."""
+    """The records of one run directory. `alive`: its supervisor still runs. `sizes`: of stdout and stderr."""
 
     records: Mapping[str, str] = field(default_factory=dict)
     alive: bool = False
@@ -136,7 +136,9 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
 
 def _sizes(text: str) -> tuple[int, int] | None:
     numbers = [_number(word) for word in text.split(",")]
-    return (numbers[0], numbers[1]) if len(numbers) == 3 and None not in numbers[:2] else None  # type: ignore[return-value]
+    if len(numbers) != 3 or numbers[0] is None or numbers[1] is None:
+        return None
+    return numbers[0], numbers[1]
 
 
 ANY_RANK = -1  # in a key: the part on the node that the news comes from

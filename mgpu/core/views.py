@@ -75,7 +75,8 @@ def _why_unusable(node: Node) -> str:
     if node.state is NodeState.UNKNOWN or (node.state is NodeState.UP and node.observation is None):
         return node.reason or "not seen yet"
     if node.state is NodeState.UP:
-        return ""
+        # not yet down, but nothing is placed on what did not answer last time
+        return f"does not answer{reason}" if node.failures else ""
     return f"node is {node.state.value.lower()}{reason}"
 
 

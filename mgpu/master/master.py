@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 _GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
 _TROUBLE_PAUSE_S = 2.0
 FIRST_LOOK_S = 3.0
+AFTER_END_S = 1.0  # until a node is probed after a job ended there
+SPACING_S = 5.0  # of probes that are not asked for
 
 
 class Master:
@@ -82,7 +84,8 @@ class Master:
         self._views: tuple[NodeView, ...] = ()
         self._waits: dict[JobId, Wait] = {}
         self._gone: dict[NodeName, deque[Gone]] = {}
-        self._probe_due: dict[NodeName, float] = {name: 0.0 for name in self._links}
+        self._probe_due: dict[NodeName, float] = dict.fromkeys(self._links, 0.0)
+        self._probed_at: dict[NodeName, float] = {}
         self._probes = threading.Condition()
         self._probe_count: dict[NodeName, int] = {}
         self._errors: deque[str] = deque(maxlen=20)
@@ -91,7 +94,7 @@ class Master:
     # --- a pass -----------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """What is stored of the inventory's nodes. A state from before says nothing about now: they are probed first."""
+        """What is stored of the inventory's nodes; all of them are probed before anything starts there."""
         with self._store.write() as writer:
             stored = {node.name: node for node in writer.nodes()}
             for name in self._links:
@@ -153,6 +156,8 @@ class Master:
         for part, token in absorber.ended:
             gone = self._gone.setdefault(part.node, deque(maxlen=_GONE_KEPT))
             gone.append(Gone(now, token, part.pid))
+            # what `nodes` shows of its GPUs is out of date now
+            self._probe_by(part.node, AFTER_END_S)
         for part in absorber.finished:
             link = self._links.get(part.node)
             if link is not None:
@@ -174,6 +179,7 @@ class Master:
                 node = self._nodes[message.node]
                 pause = health.next_probe_in(node, self._config.heartbeat_interval_s, random.random())
                 self._probe_due[message.node] = monotonic + pause
+                self._probed_at[message.node] = monotonic
                 if node.failures:
                     self._realiser.look_now(message.node)
                 with self._probes:
@@ -233,6 +239,12 @@ class Master:
             view.name not in tried and view.usable and (not request.partition or request.partition in view.partitions)
             for view in self._views
         )
+
+    def _probe_by(self, node: NodeName, within_s: float) -> None:
+        """Sooner than its regular turn, but not much more often."""
+        due = max(clock.monotonic() + within_s, self._probed_at.get(node, 0.0) + SPACING_S)
+        if node in self._probe_due:
+            self._probe_due[node] = min(self._probe_due[node], due)
 
     # --- observing --------------------------------------------------------------------------------------------------
 

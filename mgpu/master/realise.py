@@ -82,7 +82,7 @@ class Realiser:
             link.stop(known)
 
     def _give_up_start(self, part: Part, now: float) -> None:
-        """The node took the request and nothing comes of it. What it hangs on is told by its records when it is ended."""
+        """The node took the request and nothing comes of it. Its records tell what it hung on, once it is ended."""
         self.again("start", part.key)
         news = News(part.key, PartEvent.STOP_WANTED, now, stop="START_HANGS", reason="the start hangs")
         self._inbox.put(Heard(part.node, (news,)))

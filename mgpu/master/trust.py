@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import mgpu.remote.hostkeys as hostkeys
 from mgpu.config.model import NodeConfig
 from mgpu.config.sshconfig import SshTarget, resolve
 from mgpu.core.errors import RequestError
 from mgpu.ops.context import HostKey, HostKeys
+from mgpu.remote import hostkeys
 from mgpu.remote.connect import LoginLimits, scan_host_keys
 
 

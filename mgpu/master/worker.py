@@ -34,5 +34,5 @@ class Worker:
         while (task := self._queue.get()) is not None:
             try:
                 task()
-            except Exception:  # noqa: BLE001  a programmer's error must not silence a whole node
+            except Exception:
                 log.exception("%s: a task failed", self._name)

@@ -47,7 +47,7 @@ def why(context: Context, job_id: JobId) -> Json:
         return {**answer, **_waiting(job, wait)}
     if not job.detail:
         answer["detail"] = _where(parts) if job.state is JobState.RUNNING else _how_it_ended(job)
-    answer["nodes"] = [{"node": part.node, "reason": part.reason or part.state.value} for part in parts]
+    answer["nodes"] = [{"node": part.node, "reason": part.reason} for part in parts if part.reason]
     return answer
 
 
@@ -55,7 +55,7 @@ def _waiting(job: Job, wait: Wait | None) -> Json:
     if wait is None:
         return {"detail": job.detail or "not looked at yet: the master plans in a moment"}
     nodes = [{"node": node, "reason": reason} for node, reason in wait.nodes]
-    return {"reason": wait.reason, "detail": wait.detail, "nodes": nodes}
+    return {"reason": wait.reason, "detail": render.waiting_for(job, wait), "nodes": nodes}
 
 
 def _where(parts: list[Part]) -> str:

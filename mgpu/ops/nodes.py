@@ -31,9 +31,11 @@ def show_node(context: Context, name: str) -> Json:
 
 
 def _known(context: Context) -> tuple[dict[str, Node], dict[str, NodeView]]:
+    # the views first: just after a start they are worth waiting for, and then the rows are the newer ones too
+    views = {str(view.name): view for view in context.control.views()}
     with context.store.read() as r:
         stored = {str(node.name): node for node in r.nodes()}
-    return stored, {str(view.name): view for view in context.control.views()}
+    return stored, views
 
 
 def probe_node(context: Context, caller: Caller, name: str) -> Json:

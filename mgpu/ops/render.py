@@ -32,6 +32,11 @@ def moment(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def waiting_for(value: Job, wait: Wait) -> str:
+    """Why it waits, and what came of the last try if there was one."""
+    return f"{wait.detail}; last try: {value.detail}" if value.detail else wait.detail
+
+
 def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
     """`parts` are those of the current attempt. A job that waits has no allocation, whatever it had before."""
     pending = value.state is JobState.PENDING
@@ -53,7 +58,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "exit_code": value.exit_code,
         "attempt": value.attempt,
         "allocation": [allocation(part) for part in parts],
-        "detail": waits.detail if waits else value.detail,
+        "detail": waiting_for(value, waits) if waits else value.detail,
         "kind": value.spec.kind.value,
         "partition": value.spec.request.partition,
         "priority": value.spec.priority,

@@ -1,8 +1,8 @@
 """Logging in: from a resolved target to a connection whose host key was checked.
 
 fabric makes the connections (its gateways chain the jump hosts); what it leaves out is set here: TCP_NODELAY (47 ms
-against 2.7 ms a command), TCP_USER_TIMEOUT (a dead peer is noticed), AES-GCM first (half the time for bulk), a timeout on
-everything, strict host keys, and keys tried in OpenSSH's order.
+against 2.7 ms a command), TCP_USER_TIMEOUT (a dead peer is noticed), AES-GCM first (half the time for bulk), a timeout
+on everything, strict host keys, and keys tried in OpenSSH's order.
 """
 
 from __future__ import annotations
