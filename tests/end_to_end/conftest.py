@@ -1,0 +1,45 @@
+"""A cluster over the lab that a worker's tests share, and clusters of one test alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import count
+
+import pytest
+
+from tests.end_to_end.cluster import Cluster
+from tests.lab import Lab
+
+ClusterMaker = Callable[..., Cluster]
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(lab: Lab) -> Iterator[Cluster]:
+    """Two nodes of four GPUs."""
+    with closing(Cluster(lab, "shared")) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
+    """Free of jobs at the start; what a test leaves is cancelled."""
+    yield shared_cluster
+    shared_cluster("cancel", "--me", check=False)
+    shared_cluster.idle()
+
+
+@pytest.fixture(scope="session")
+def _names() -> Iterator[int]:
+    return count(1)
+
+
+@pytest.fixture
+def make_cluster(_names: Iterator[int]) -> Iterator[ClusterMaker]:
+    """`make_cluster(lab, config=...)`: another master over the same nodes, with a state of its own."""
+    with ExitStack() as stack:
+
+        def make(lab: Lab, **kwargs: str) -> Cluster:
+            return stack.enter_context(closing(Cluster(lab, f"own{next(_names)}", **kwargs)))
+
+        yield make
