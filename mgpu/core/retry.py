@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mgpu.core.model import FailureClass, Job, JobKind, JobState, NodeName, Part
 
@@ -36,6 +36,8 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """`exit_code` is the attempt's, whether or not the job is tried again."""
+
     state: JobState
     reason: str
     detail: str
@@ -68,7 +70,8 @@ def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Ou
     if cause.failure is FailureClass.EXIT:
         if outlook.own_exits < job.spec.retries:
             pause = _backoff(outlook.own_exits, rules, outlook)
-            return _again(job, "Retry", f"{where_exit(cause)}; tried again", cause.failure, now + pause)
+            again = _again(job, "Retry", f"{where_exit(cause)}; tried again", cause.failure, now + pause)
+            return replace(again, exit_code=code)
         return _end(job, JobState.FAILED, "NonZeroExitCode", where_exit(cause), cause.failure, code)
     return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
 

@@ -204,11 +204,11 @@ class Master:
         self._waits = {wait.job_id: wait for wait in plan.waits}
         if not ready:
             return board
-        accounts = {name: (link.account, link.address) for name, link in self._links.items()}
+        places = {name: self._place(name, link) for name, link in self._links.items()}
         placed: list[Job] = []
         with self._store.write() as writer:
             for start in ready:
-                job = planning.commit(writer, start, accounts, now)
+                job = planning.commit(writer, start, places, now)
                 if job is not None:
                     placed.append(job)
             board = Board.read(writer)
@@ -216,6 +216,11 @@ class Master:
         for job in placed:
             self._spool.notify(job.job_id)
         return board
+
+    def _place(self, name: NodeName, link: NodeLink) -> planning.Place:
+        seen = self._nodes[name].observation
+        # a master that has just begun may give out a node before it has logged in there itself
+        return planning.Place(link.account, link.address or link.config.ssh.host, seen.hostname if seen else "")
 
     def _fresh(self, plan: Plan, now: float) -> list[Start]:
         """The starts that may be committed; the nodes of the others are probed."""

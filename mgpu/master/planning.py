@@ -104,7 +104,14 @@ def _without(node: Node, gone: Iterable[Gone]) -> Node:
 
 def pending_job(job: Job) -> PendingJob:
     return PendingJob(
-        job.job_id, job.user, job.spec.request, job.spec.priority, job.submit_time, job.not_before, job.avoid
+        job.job_id,
+        job.user,
+        job.spec.request,
+        job.spec.priority,
+        job.submit_time,
+        job.not_before,
+        job.avoid,
+        job.attempt,
     )
 
 
@@ -122,9 +129,17 @@ def stale_nodes(start: Start, observations: Mapping[NodeName, Observation | None
     return found
 
 
-def commit(writer: Writer, start: Start, accounts: Mapping[NodeName, tuple[str, str]], now: float) -> Job | None:
-    """Store the attempt with its holds; None where the plan was stale (the job is no longer pending, a device taken).
-    `accounts`: login and address of each node."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How a node is reached, and what it calls itself."""
+
+    account: str
+    address: str
+    hostname: str
+
+
+def commit(writer: Writer, start: Start, places: Mapping[NodeName, Place], now: float) -> Job | None:
+    """Store the attempt with its holds; None where the plan was stale: the job no longer pending, a device taken."""
     job = writer.job(start.job_id)
     if job is None or job.state is not JobState.PENDING:
         return None
@@ -136,11 +151,12 @@ def commit(writer: Writer, start: Start, accounts: Mapping[NodeName, tuple[str, 
             attempt=number,
             rank=placed.rank,
             node=placed.node,
-            account=accounts[placed.node][0],
+            account=places[placed.node].account,
             devices=placed.devices,
             uuids=placed.uuids,
             state=AttemptState.STARTING,
-            address=accounts[placed.node][1],
+            hostname=places[placed.node].hostname,
+            address=places[placed.node].address,
         )
         for placed in start.parts
     ]
