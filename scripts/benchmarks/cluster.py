@@ -1,0 +1,125 @@
+"""A lab with its own home and master, and the ways to ask both."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Any
+
+from mgpu.client import http
+from mgpu.client.locate import socket_path
+from scripts.benchmarks.measure import BenchError, Run, run, wait_until
+from tests.lab import Lab, Settings
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Cluster:
+    """`with Cluster("name", nodes=1) as cluster:`; a warm master answers when the block begins."""
+
+    def __init__(self, name: str, nodes: int, gpus: int = 4) -> None:
+        # mgpu's own defaults, not the short intervals of the tests
+        settings = Settings(nodes=nodes, gpus=gpus, ephemeral=True, config="scheduling: {default_policy: fill_first}\n")
+        self.lab = Lab(settings, f"bench-{os.getpid()}-{name}")
+        self._mgpu = _mgpu_command()
+
+    def __enter__(self) -> Cluster:
+        self._home = Path(mkdtemp(prefix="mgpu-bench-"))
+        try:
+            self.lab.__enter__()
+        except BaseException:
+            shutil.rmtree(self._home, ignore_errors=True)
+            raise
+        self.env = {
+            "PATH": f"{Path(sys.executable).parent}:{SYSTEM_PATH}",
+            "HOME": str(self._home),
+            "LANG": "C.UTF-8",
+            "MGPU_CONFIG": str(self.lab.config_path),
+        }
+        if len(self._mgpu) > 1:
+            self.env["PYTHONPATH"] = str(Path(http.__file__).parents[2])
+        self._endpoint = http.Endpoint(socket_path(self.lab.state_dir), str(self.lab.config_path), (os.getuid(),))
+        try:
+            self.mgpu("nodes")
+            wait_until("the nodes", self._all_up)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(BenchError, OSError):
+            run(self.ssh_words("-O", "exit"), self.env)
+        with suppress(BenchError):
+            self.mgpu("stop")
+        self.lab.__exit__(kind, error, trace)
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    # --- programs ---------------------------------------------------------------------------------------------------
+
+    def mgpu_words(self, *words: str) -> list[str]:
+        return [*self._mgpu, *words]
+
+    def mgpu(self, *words: str, keep: bool = True) -> Run:
+        return run(self.mgpu_words(*words), self.env, keep=keep)
+
+    def ssh_words(self, *words: str, shared: bool = True) -> list[str]:
+        """To the first node. `shared`: over a connection that stays open, made by the first one."""
+        sharing = ["-o", "ControlMaster=auto", "-o", f"ControlPath={self._home}/ssh", "-o", "ControlPersist=yes"]
+        options = sharing if shared else ["-o", "ControlPath=none"]
+        name = self.lab.nodes[0].name
+        head = ["ssh", "-F", str(self.lab.ssh_config), *options]
+        return [*head, *words, name] if words[:1] == ("-O",) else [*head, name, *words]
+
+    def ssh(self, *words: str, shared: bool = False, keep: bool = True) -> Run:
+        return run(self.ssh_words(*words, shared=shared), self.env, keep=keep)
+
+    # --- the master, asked from within ------------------------------------------------------------------------------
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        response = http.request(self._endpoint, method, path, body)
+        http.raise_for_error(response)
+        return json.loads(response.body)
+
+    def submit(self, *words: str, **options: str) -> int:
+        """What `mgpu submit -- WORDS` sends, without the start of a program."""
+        body = {
+            "request_id": os.urandom(16).hex(),
+            "kind": "batch",
+            "command": {"form": "argv", "words": list(words)},
+            "options": options,
+            "env": {},
+            "cwd": "/",
+            "virtual_env": "",
+        }
+        return int(self.call("POST", "/v1/jobs", body)["job_id"])
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        found = self.call("GET", f"/v1/jobs/{job_id}")
+        assert isinstance(found, dict)
+        return found
+
+    def active(self) -> int:
+        """Jobs that wait or run."""
+        return sum(self.call("GET", "/v1/status")["queue"].values())
+
+    def cancel_all(self) -> None:
+        self.call("POST", "/v1/cancel", {"request_id": os.urandom(16).hex(), "states": "PENDING,RUNNING"})
+        wait_until("an empty queue", lambda: self.active() == 0)
+
+    def _all_up(self) -> bool:
+        return all(node["state"] == "UP" for node in self.call("GET", "/v1/nodes")["nodes"])
+
+
+def _mgpu_command() -> list[str]:
+    """The one that is installed beside this Python, else the checkout's."""
+    installed = Path(sys.executable).with_name("mgpu")
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "mgpu"]

@@ -1,0 +1,71 @@
+"""What a probe costs the node: node.sh run there without SSH, its CPU time taken from the kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
+from mgpu.remote import wire
+from scripts.benchmarks.cluster import Cluster
+from scripts.benchmarks.measure import BenchError, Row, Series, limited
+
+MARK = "bench"
+
+
+def probe(cluster: Cluster, repeats: int) -> list[Row]:
+    """The lab's nvidia-smi is a shell script; the same with one that does nothing shows what is mgpu's own."""
+    script = str(cluster.lab.nodes[0].smi_path())
+    rows = []
+    for what, smi in (("a probe of 4 GPUs", script), ("the same without nvidia-smi", "/bin/true")):
+        wall, cpu = Series(), Series()
+        for _ in range(repeats):
+            idle, busy = _session(cluster, []), _session(cluster, [smi] * 5)
+            wall.add(max(0.0, busy[0] - idle[0]) / 5)
+            cpu.add(max(0.0, busy[1] - idle[1]) / 5)
+        rows += [Row(f"on the node: {what}", wall.values), Row(f"CPU on the node: {what}", cpu.values)]
+    return rows
+
+
+def _session(cluster: Cluster, probes: list[str]) -> tuple[float, float]:
+    """(wall, CPU) seconds of a shell that serves these probes and ends."""
+    node = cluster.lab.nodes[0]
+    words, env = node.command(["sh", "-c", wire.login_command(MARK)], node.user)
+    fields = f"20 {','.join(GPU_FIELDS)} {','.join(APP_FIELDS)}"
+    requests = "".join(f"{number} probe {wire.encode(smi)} {fields}\n" for number, smi in enumerate(probes))
+    began = monotonic()
+    child = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with limited(child), child.stdin, child.stdout:
+        child.stdin.write(wire.program() + requests.encode())
+        child.stdin.close()
+        answer = child.stdout.read()
+        _pid, status, usage = os.wait4(child.pid, 0)
+        wall = monotonic() - began
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if answer.count(f"{MARK} ".encode()) < 1 + len(probes) or b" end ok" not in answer:
+        raise BenchError(f"the node's half does not answer: {answer[-300:]!r}")
+    return wall, usage.ru_utime + usage.ru_stime
+
+
+def idle_master(cluster: Cluster, seconds: float = 5.0) -> list[Row]:
+    """CPU and memory of a master that has nothing to do."""
+    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    before = _cpu_of(pid)
+    Event().wait(seconds)
+    share = (_cpu_of(pid) - before) / seconds
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+    return [
+        Row("an idle master: share of a core", [share], "%", 100.0),
+        Row("an idle master: memory", [float(resident)], "MiB", 1 / 1024),
+    ]
+
+
+def _cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
