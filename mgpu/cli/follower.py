@@ -26,6 +26,7 @@ LIMITS = ("immediate", "session_timeout", "max_wait_time", "connection_timeout",
 STOPPED_FOLLOWING = 75
 SECOND_INTERRUPT_S = 1.0
 WAIT_BEFORE_TOLD_S = 1.0
+WAIT_WITHOUT_REASON_S = 5.0
 
 
 class Leave(Exception):
@@ -195,10 +196,10 @@ class Follower:
     # --- what we say ---
 
     def _tell_waiting(self, now: float) -> None:
-        waited = now - self._waiting_since
-        if self._quiet or waited < WAIT_BEFORE_TOLD_S:
+        waited, reason = now - self._waiting_since, outcome.why(self._job)
+        if self._quiet or waited < (WAIT_BEFORE_TOLD_S if reason else WAIT_WITHOUT_REASON_S):
             return
-        reason = outcome.why(self._job) or "not looked at yet"
+        reason = reason or "not looked at yet"
         if self._terminal:
             line = cut(
                 clean(f"mgpu: job {self._job_id} waits {duration(waited)}: {reason}"), (terminal_columns(2) or 80) - 1

@@ -8,6 +8,7 @@ from typing import Any
 from mgpu.cli.text import ranges
 
 CANCELLED_BY_ANOTHER = 143
+ACTIVE = ("PENDING", "RUNNING")
 EXIT_STATUS = {"TIMEOUT": 124, "NODE_FAIL": 70}
 
 
@@ -27,7 +28,8 @@ def ending(job: dict[str, Any]) -> str:
     text = f"job {job['job_id']} {state}"
     if state in ("COMPLETED", "FAILED") and code is not None:
         text += f", {exit_words(code)}"
-    because = why(job)
+    told = job.get("reason") == "NonZeroExitCode" and len(job.get("allocation") or ()) < 2
+    because = "" if told else why(job)
     return f"{text} ({because})" if because else text
 
 
@@ -43,8 +45,10 @@ def exit_words(code: int) -> str:
 
 
 def why(job: dict[str, Any]) -> str:
-    """The reason and its detail, without saying one thing twice."""
+    """The reason and its detail in words; of a job that ended the words alone say it."""
     reason, detail = job.get("reason") or "", job.get("detail") or ""
+    if job["state"] not in ACTIVE:
+        return detail or reason
     return f"{reason}: {detail}" if reason and detail and detail != reason else reason or detail
 
 

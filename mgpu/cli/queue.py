@@ -9,11 +9,10 @@ import click
 from mgpu import clock
 from mgpu.cli.command import Command, session_of, with_options
 from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
-from mgpu.cli.outcome import placed, why
+from mgpu.cli.outcome import ACTIVE, placed, why
 from mgpu.cli.text import duration, epoch, local_time, table
 from mgpu.client.http import with_query
 
-ACTIVE = {"PENDING", "RUNNING"}
 QUEUE_EXAMPLES = """
 Examples:
   mgpu queue --me                 your own jobs
@@ -34,7 +33,7 @@ def queue(context: click.Context, /, **given: Any) -> None:
     """List the jobs that wait or run, in their order."""
     session = session_of(context)
     wanted = query(given)
-    ended = set(wanted.get("states", "").split(",")) - ACTIVE - {""}
+    ended = set(wanted.get("states", "").split(",")) - {*ACTIVE, ""}
     answer = session.call("GET", with_query("/v1/jobs", scope="all" if ended else "active", **wanted))
     if session.json:
         session.print_json(answer)

@@ -9,7 +9,7 @@ import click
 from mgpu.cli.command import Command, session_of
 from mgpu.cli.filters import job_number
 from mgpu.cli.nodes import node_lines
-from mgpu.cli.outcome import part_words, why
+from mgpu.cli.outcome import part_words, placed, why
 from mgpu.cli.text import clean, local_time
 from mgpu.client.http import quote
 
@@ -52,12 +52,28 @@ def job_lines(job: dict[str, Any]) -> list[str]:
     for part in job.get("allocation") or ():
         state = " ".join(f"{key} {part[key]}" for key in ("pid", "exit_code") if part.get(key) is not None)
         facts.append((f"rank {part['rank']}", f"{part_words(part)} {part.get('state') or ''} {state}".rstrip()))
+    attempts = job.get("attempts") or []
+    if len(attempts) > 1:
+        facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
-    others = {key: value for key, value in job.items() if key not in told | {*TIMES, "allocation"}}
+    others = {key: value for key, value in job.items() if key not in told | {*TIMES, "allocation", "attempts"}}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]
     width = max(len(word) for word, _ in shown)
     return [f"{clean(word):{width}}  {clean(value)}" for word, value in shown]
+
+
+def attempt_words(attempt: dict[str, Any]) -> str:
+    """One try in a line: when, how it ended, where it was."""
+    code = attempt.get("exit_code")
+    pieces = [
+        attempt["state"],
+        "" if code is None else f"exit {code}",
+        f"({attempt['reason']})" if attempt.get("reason") else "",
+        f"on {placed(attempt)}" if attempt.get("allocation") else "",
+        f"{local_time(attempt.get('start_time'))} to {local_time(attempt.get('end_time'))}",
+    ]
+    return " ".join(filter(None, pieces))
 
 
 def plain(value: Any) -> Any:

@@ -29,9 +29,9 @@ def status(context: click.Context, /) -> None:
 
 
 def status_lines(answer: dict[str, Any]) -> list[str]:
-    facts = dict(answer)
+    facts = {**answer, "config": answer.get("config") or "none: this machine alone"}
+    facts = {key: value for key, value in facts.items() if value not in ("", [], {})}
     if "uptime_s" in facts:
         facts["uptime"] = duration(facts.pop("uptime_s"))
-    facts["config"] = facts.get("config") or "none: this machine alone"
     width = max(map(len, facts))
-    return [f"{clean(key.replace('_', ' ')):{width}}  {clean(plain(value))}".rstrip() for key, value in facts.items()]
+    return [f"{clean(key.replace('_', ' ')):{width}}  {clean(plain(value))}" for key, value in facts.items()]

@@ -19,15 +19,16 @@ from tests.client.peer import CUT, Peer, end, job, output, state
 
 WHERE = "mgpu: job 17 runs on gpu01 (gpu01.lab, 10.0.0.1), GPU 0,1 [GPU-a GPU-b]\n"
 
+NON_ZERO = {"reason": "NonZeroExitCode", "detail": "exit code 137 on gpu01"}
 KILLED = "killed by signal 9 (SIGKILL), possibly out of memory"
 ENDINGS: list[tuple[dict[str, Any], int | None, int, str]] = [
     (job("COMPLETED", exit_code=0), None, 0, "job 17 COMPLETED, exit 0"),
     (job("FAILED", exit_code=3), None, 3, "job 17 FAILED, exit 3"),
-    (job("FAILED", exit_code=137, reason="NonZeroExit"), None, 137, f"job 17 FAILED, exit 137: {KILLED} (NonZeroExit)"),
+    (job("FAILED", exit_code=137, **NON_ZERO), None, 137, f"job 17 FAILED, exit 137: {KILLED}"),
     (job("FAILED", exit_code=None, detail="no such directory"), None, 1, "job 17 FAILED (no such directory)"),
     (job("TIMEOUT", exit_code=143), None, 124, "job 17 TIMEOUT"),
     (job("NODE_FAIL"), None, 70, "job 17 NODE_FAIL"),
-    (job("CANCELLED", detail="by bob"), None, 143, "job 17 CANCELLED (by bob)"),
+    (job("CANCELLED", reason="Cancelled", detail="by bob"), None, 143, "job 17 CANCELLED (by bob)"),
     (job("CANCELLED"), 130, 130, "job 17 CANCELLED"),
     (job("COMPLETED", exit_code=0), 130, 0, "job 17 COMPLETED, exit 0"),
 ]  # fmt: skip

@@ -127,7 +127,10 @@ def test_one_node_and_its_probe(peer: Peer, mgpu: Callable) -> None:
 
 
 def test_show_job(peer: Peer, mgpu: Callable) -> None:
-    peer.answers["GET", "/v1/jobs/17"] = job("FAILED", exit_code=3, command=["sh", "-c", "exit 3"], partition="p")
+    shown = job("FAILED", exit_code=3, command=["sh", "-c", "exit 3"], partition="p")
+    lost = {"attempt": 1, "state": "ENDED", "exit_code": None, "reason": "rebooted", "allocation": shown["allocation"]}
+    last = {"attempt": 2, "state": "ENDED", "exit_code": 3, "reason": "", "allocation": []}
+    peer.answers["GET", "/v1/jobs/17"] = {**shown, "attempts": [lost, last]}
     assert mgpu("show", "job", "17").out == (
         "job        17 train\n"
         "user       alice\n"
@@ -139,6 +142,8 @@ def test_show_job(peer: Peer, mgpu: Callable) -> None:
         f"started    {text.local_time('2026-01-01T00:00:10Z')}\n"
         "attempt    1\n"
         "rank 0     gpu01 (gpu01.lab, 10.0.0.1), GPU 0,1 [GPU-a GPU-b] RUNNING pid 42\n"
+        "attempt 1  ENDED (rebooted) on gpu01:0-1 - to -\n"
+        "attempt 2  ENDED exit 3 - to -\n"
         "partition  p\n"
     )
 
