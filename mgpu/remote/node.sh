@@ -527,8 +527,9 @@ op_follow() {
   read -r value
   kill $tail1 $tail2 2>/dev/null
   wait
-  end ok
-  end ok >&2
+  # with no line break before them: whoever waits for one has to hold back the last of every output
+  printf '%s %s end ok\n' "$mark" "$id"
+  printf '%s %s end ok\n' "$mark" "$id" >&2
 }
 
 # events: lines of the events file as they come, until a line (or the end) comes on stdin

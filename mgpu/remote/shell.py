@@ -175,7 +175,7 @@ class Follow:
     ) -> None:
         self._shell = shell
         self._channel = channel
-        self._end = f"\n{tag} end ok\n".encode()
+        self._end = f"{tag} end ok\n".encode()
         self._begin = f"\n{tag} begin\n".encode()
         self._threads = [
             threading.Thread(target=self._pump, args=(channel.receive, sinks[0], first, None), daemon=True),
