@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import click
@@ -24,13 +25,14 @@ def stop(context: click.Context, /) -> None:
     """End the master, and wait until it is gone. Jobs run on; the next master takes them up again."""
     session = session_of(context)
     master = session.master(start_if_missing=False)
+    pid = master.call("GET", "/v1/status")["pid"]
     answer = master.call("POST", "/v1/stop", {})
     for _ in range(int(STOP_TIMEOUT_S / POLL_S)):
-        if not start.answers(master.location):
+        if not start.answers(master.location) and not os.path.exists(f"/proc/{pid}"):
             break
         time.sleep(POLL_S)
     else:
-        raise MasterError("error", f"the master did not end within {STOP_TIMEOUT_S:g} s", "mgpu status names its pid")
+        raise MasterError("error", f"the master did not end within {STOP_TIMEOUT_S:g} s", f"its pid is {pid}")
     if session.json:
         session.print_json(answer)
     else:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -172,6 +175,24 @@ def test_status_starts_nothing(mgpu: Callable, peer: Peer) -> None:
     assert mgpu("status").out == ("version  1\nconfig   none: this machine alone\nqueue    PENDING=2\nuptime   1:01\n")
     ran = mgpu("status", "--state-dir", "elsewhere")
     assert (ran.status, ran.out) == (69, "") and ran.err.startswith("mgpu: no master runs at ")
+
+
+def test_stop_waits_for_the_end(peer: Peer, mgpu: Callable) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    peer.answers["GET", "/v1/status"] = {"pid": process.pid}
+    peer.answers["POST", "/v1/stop"] = {"stopping": True}
+
+    def end() -> None:
+        peer.wait_for("POST", "/v1/stop")
+        peer.__exit__()
+        process.kill()
+        process.wait()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    assert mgpu("stop") == (0, "The master has ended. Jobs run on.\n", "")
+    thread.join()
+    assert process.returncode == -signal.SIGKILL
 
 
 KEYS = [{"type": "ssh-ed25519", "fingerprint": "SHA256:abc", "line": "gpu01 ssh-ed25519 AAAA"}]

@@ -36,6 +36,8 @@ class Peer:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        if self._listener.fileno() < 0:
+            return
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         Path(self.path).unlink()
