@@ -11,7 +11,6 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from mgpu.client.glance import state_dir_in
 from mgpu.client.http import Endpoint, MasterError
 
 CONFIG_NAME = "cluster_config.yaml"
@@ -115,6 +114,8 @@ def configured_state_dir(config: str, read_state_dir: Callable[[str], str]) -> s
         raise MasterError("bad_config", f"{config}: {error.strerror}", "name another with --config") from error
     if b"state_dir" not in content:
         return ""
+    from mgpu.client.glance import state_dir_in
+
     glanced = None if why_not_trusted(config) else state_dir_in(content.decode("utf-8", "replace"))
     value = os.path.expanduser(read_state_dir(config) if glanced is None else glanced)
     return os.path.join(os.path.dirname(config), value) if value else ""
