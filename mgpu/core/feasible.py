@@ -241,6 +241,8 @@ def _why_impossible(
         return f"needs {len(sizes)} nodes, only {len(allowed)} may be used: use -N {len(allowed)}"
     if ask.shape.total == 0:
         return ""
+    if reason := _no_index(ask, allowed):
+        return reason
     most = max(max(row) for row in counts.values())
     if most == 0:
         return _no_device(request, nodes, allowed)
@@ -270,6 +272,23 @@ def _holds(sizes: Sequence[int], row: Sequence[int]) -> bool:
     return len(row) >= len(sizes) and all(
         count >= size for size, count in zip(sizes, sorted(row, reverse=True), strict=False)
     )
+
+
+def _no_index(ask: Ask, allowed: Sequence[NodeView]) -> str:
+    """Too few nodes have the GPUs of --gpu-ids at all; told by the node that lacks the fewest."""
+    lacking: list[tuple[int, NodeView]] = []
+    for node in allowed:
+        known = cap.known_indices(node)
+        missing = set(ask.request.gpu_ids).difference(known if known is not None else ask.request.gpu_ids)
+        if missing:
+            lacking.append((len(missing), node))
+    if not lacking or len(allowed) - len(lacking) >= len(ask.shape.sizes):
+        return ""
+    nearest = min(lacking, key=lambda item: item[0])[1]
+    there = cap.known_indices(nearest) or ()
+    missing_there = [index for index in ask.request.gpu_ids if index not in there]
+    text = f"{nearest.name} has no GPU {','.join(map(str, missing_there))}: its GPUs are {','.join(map(str, there))}"
+    return f"--gpu-ids: {text}" if len(lacking) == 1 else f"--gpu-ids: no node has all of these; {text}"
 
 
 def _no_device(request: Request, nodes: Sequence[NodeView], allowed: Sequence[NodeView]) -> str:
