@@ -48,9 +48,8 @@ def probe(context: click.Context, /, name: str) -> None:
 @click.argument("name")
 @click.option("--fingerprint", metavar="SHA256:...", help="Accept only the key with this fingerprint.")
 @click.option("--yes", is_flag=True, help="Accept without asking.")
-@click.option("--replace", is_flag=True, help="Accept although other keys were known.")
 @click.pass_context
-def trust(context: click.Context, /, name: str, fingerprint: str | None, yes: bool, replace: bool) -> int:
+def trust(context: click.Context, /, name: str, fingerprint: str | None, yes: bool) -> int:
     """Accept the host keys that a node shows now, after comparing their fingerprints."""
     session = session_of(context)
     path = f"/v1/nodes/{quote(name)}"
@@ -58,22 +57,29 @@ def trust(context: click.Context, /, name: str, fingerprint: str | None, yes: bo
     if shown["status"] == "same":
         report(session, name, 0, "its host keys are trusted already")
         return 0
+    if shown["status"] == "changed":
+        raise changed(name, shown)
     keys = [key for key in shown["keys"] if not fingerprint or key["fingerprint"] == fingerprint]
     if not keys:
         found = " ".join(key["fingerprint"] for key in shown["keys"]) or "no key"
         raise MasterError("not_found", f"{name} shows no such key but {found}", "do not trust it before you know why")
-    if shown["status"] == "changed" and not replace:
-        raise MasterError(
-            "not_allowed",
-            f"the host keys of {name} have changed: it was set up anew, or another machine answers for it",
-            "if you know why: mgpu node trust --replace " + name,
-        )
     if not (yes or fingerprint or agreed(name, shown)):
         say("not trusted")
         return 1
     answer = session.call("POST", f"{path}/trust", {"lines": [key["line"] for key in keys]})
     report(session, name, answer["trusted"], f"{answer['trusted']} host keys trusted")
     return 0
+
+
+def changed(name: str, shown: dict[str, Any]) -> MasterError:
+    """A changed key is never taken; both fingerprints are shown, so that somebody can find out."""
+    now = " ".join(key["fingerprint"] for key in shown["keys"])
+    before = " ".join(key["fingerprint"] for key in shown["known"])
+    return MasterError(
+        "not_allowed",
+        f"the host keys of {name} have changed: it shows {now}, on file is {before}",
+        "it was set up anew, or another machine answers for it; if you know why, remove the old line: ssh-keygen -R",
+    )
 
 
 def agreed(name: str, shown: dict[str, Any]) -> bool:

@@ -207,7 +207,7 @@ KEYS = [{"type": "ssh-ed25519", "fingerprint": "SHA256:abc", "line": "gpu01 ssh-
         ("new", [], 2, False),
         ("same", [], 0, False),
         ("changed", ["--yes"], 77, False),
-        ("changed", ["--yes", "--replace"], 0, True),
+        ("changed", ["--fingerprint", "SHA256:abc"], 77, False),
     ],
 )
 def test_trust(peer: Peer, mgpu: Callable, status: str, options: list[str], expected: int, trusted: bool) -> None:
