@@ -26,7 +26,7 @@ from mgpu.config.model import Config
 from mgpu.core.errors import ConfigError, StoreError
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.master.links import make_links
-from mgpu.master.master import Master
+from mgpu.master.master import KNOWN_HOSTS, Master
 from mgpu.ops.context import Context
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -78,9 +78,8 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
     with _lock(state_dir / "lock"):
         store = Store.open(state_dir / "mgpu.db")
         spool = Spool(state_dir / "spool")
-        known_hosts = state_dir / "known_hosts"
-        links = make_links(settings, store.database_id, known_hosts)
-        master = Master(settings, store, spool, links, known_hosts, _policies(settings))
+        links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
+        master = Master(settings, store, spool, links, _policies(settings))
         context = Context(store, spool, settings, master, master, clock.now(), os.getuid())
         server = Server(context, Path(socket_path(state_dir)))
         _stop_on_signals(master)

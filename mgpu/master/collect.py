@@ -18,6 +18,7 @@ from mgpu.core.reconcile import directory_name
 from mgpu.master.board import Board
 from mgpu.master.inbox import Collected, Inbox
 from mgpu.master.link import NodeLink
+from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.store.spool import Spool, SpoolGap, Stream
 
@@ -30,10 +31,11 @@ TURN_BYTES = 16 * 1024 * 1024  # fetched in one turn, so that a long output does
 
 
 class Collector:
-    def __init__(self, links: Mapping[NodeName, NodeLink], spool: Spool, inbox: Inbox) -> None:
+    def __init__(self, links: Mapping[NodeName, NodeLink], spool: Spool, inbox: Inbox, threads: Threads) -> None:
         self._links = links
         self._spool = spool
         self._inbox = inbox
+        self._threads = threads
         self._lock = threading.Lock()
         self._watched: Counter[JobId] = Counter()
         self._followers: dict[PartKey, Follower] = {}
@@ -85,7 +87,8 @@ class Collector:
     def _follow(self, link: NodeLink, part: Part) -> None:
         follower = self._followers.get(part.key)
         if follower is None or not follower.alive:
-            self._followers[part.key] = Follower(link, part.key, self._spool)
+            follower = self._followers[part.key] = Follower(link, part.key, self._spool)
+            self._threads.spawn(f"follow {directory_name(part.key)}", follower.run)
 
     # --- fetching -----------------------------------------------------------------------------------------------
 
@@ -149,17 +152,12 @@ class Follower:
         self._key = key
         self._spool = spool
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"follow {directory_name(key)}", daemon=True)
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
+        self.alive = True
 
     def stop(self) -> None:
         self._stop.set()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         offsets = (self._spool.size(self._key, "stdout"), self._spool.size(self._key, "stderr"))
         sinks = (self._sink("stdout", offsets[0]), self._sink("stderr", offsets[1]))
         try:
@@ -169,6 +167,8 @@ class Follower:
         except RemoteError as error:
             log.info("following %s: %s", directory_name(self._key), error)
             self._stop.wait(1.0)
+        finally:
+            self.alive = False
 
     def _sink(self, stream: Stream, offset: int) -> Callable[[bytes], None]:
         position = offset

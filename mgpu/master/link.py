@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mgpu import clock
+from mgpu.clock import Clock
 from mgpu.config.model import NodeConfig
 from mgpu.core import reconcile
 from mgpu.core.health import ProbeFailure
@@ -20,7 +20,7 @@ from mgpu.core.launch import Launch
 from mgpu.core.model import NodeName, Part, PartKey
 from mgpu.core.probe import parse_probe
 from mgpu.master.inbox import Done, Heard, Inbox, Probed, Silent
-from mgpu.master.worker import Worker
+from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import Refusal, Runner
 
@@ -38,20 +38,31 @@ class Known:
 
 
 class NodeLink:
-    def __init__(self, config: NodeConfig, account: str, runner: Runner, inbox: Inbox, probe_timeout_s: float) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        account: str,
+        runner: Runner,
+        probe_timeout_s: float,
+        inbox: Inbox,
+        threads: Threads,
+        clock: Clock,
+    ) -> None:
         self.name: NodeName = config.name
         self.config = config
         self.account = account
         self.runner = runner
-        self.orders = Worker(f"orders {config.name}")
-        self.bulk = Worker(f"output {config.name}")
-        self._inbox = inbox
+        self.orders = threads.line(f"orders {config.name}")
+        self.bulk = threads.line(f"output {config.name}")
         self._probe_timeout_s = probe_timeout_s
+        self._inbox = inbox
+        self._threads = threads
+        self._clock = clock
         self._probing = threading.Lock()
-        self._events_thread: threading.Thread | None = None
+        self._listening = False
         self._looking = False
         self._closed = False
-        self._clock: tuple[float, float] | None = None  # (our time, the node's uptime) of one instant
+        self._uptime: tuple[float, float] | None = None  # (our time, the node's uptime) of one instant
 
     @property
     def address(self) -> str:
@@ -64,13 +75,13 @@ class NodeLink:
         """Begin one in the background; False = one is still outstanding."""
         if self._closed or not self._probing.acquire(blocking=False):
             return False
-        threading.Thread(target=self._probe, name=f"probe {self.name}", daemon=True).start()
+        self._threads.spawn(f"probe {self.name}", self._probe)
         return True
 
     def _probe(self) -> None:
         try:
             raw = self.runner.probe(self.config.nvidia_smi, self._probe_timeout_s)
-            outcome = Probed(self.name, parse_probe(self.name, raw, clock.now()))
+            outcome = Probed(self.name, parse_probe(self.name, raw, self._clock.now()))
         except RemoteError as error:
             outcome = Probed(self.name, ProbeFailure(error.message, not error.transient))
         except Exception as error:  # whatever it was, the node must be probed again
@@ -88,7 +99,7 @@ class NodeLink:
         def task() -> None:
             answer = self.runner.start(reconcile.directory_name(part.key), known.token, part.uuids, launch)
             if isinstance(answer, Refusal):
-                self._inbox.put(Heard(self.name, (reconcile.refusal(part.key, answer.text, clock.now()),)))
+                self._inbox.put(Heard(self.name, (reconcile.refusal(part.key, answer.text, self._clock.now()),)))
 
         self._order("start", part.key, task)
 
@@ -98,7 +109,7 @@ class NodeLink:
         def task() -> None:
             answer = self.runner.stop(reconcile.directory_name(part.key), known.token, part.stop)
             if answer == "fenced":
-                self._inbox.put(Heard(self.name, (reconcile.fenced(part.key, clock.now()),)))
+                self._inbox.put(Heard(self.name, (reconcile.fenced(part.key, self._clock.now()),)))
 
         self._order("stop", part.key, task)
 
@@ -135,7 +146,7 @@ class NodeLink:
 
     def _look(self, parts: Sequence[Known]) -> None:
         answer = self.runner.look([reconcile.directory_name(known.part.key) for known in parts])
-        self._clock = (answer.at, answer.uptime_s)
+        self._uptime = (answer.at, answer.uptime_s)
         news = [item for known in parts for item in reconcile.news_of(known.part, known.token, answer)]
         if news:
             self._inbox.put(Heard(self.name, tuple(news)))
@@ -154,39 +165,44 @@ class NodeLink:
     def _lost(self, error: RemoteError) -> None:
         if error.trouble is Trouble.REFUSED:
             return  # the node lives, it is merely full: the order is given again
-        self._inbox.put(Silent(self.name, error.message, clock.now()))
+        self._inbox.put(Silent(self.name, error.message, self._clock.now()))
 
     # --- events -----------------------------------------------------------------------------------------------------
 
     def listen(self) -> None:
         """Follow the events file from now on, as long as the link holds."""
-        if self._closed or (self._events_thread is not None and self._events_thread.is_alive()):
-            return
-        self._events_thread = threading.Thread(target=self._listen, name=f"events {self.name}", daemon=True)
-        self._events_thread.start()
+        if not self._closed and not self._listening:
+            self._listening = True
+            self._threads.spawn(f"events {self.name}", self._listen)
 
     def _listen(self) -> None:
         try:
             for line in self.runner.events():
-                if not line:
+                if line:
+                    self.hear(line)
+                else:
                     self._inbox.wake()  # from here on nothing is missed; a look covers what was before
-                    continue
-                news = reconcile.event_news(line, self._when)
-                if news:
-                    self._inbox.put(Heard(self.name, news))
         except RemoteError as error:
             if not self._closed:
                 log.info("%s: events: %s", self.name, error)
                 threading.Event().wait(EVENTS_PAUSE_S)
                 self._inbox.wake()
+        finally:
+            self._listening = False
+
+    def hear(self, line: str) -> None:
+        """A line of the events file."""
+        news = reconcile.event_news(line, self._when)
+        if news:
+            self._inbox.put(Heard(self.name, news))
 
     def _when(self, uptime: str) -> float:
         """Our time of what the node wrote down as its uptime."""
-        now = clock.now()
-        if self._clock is None:
+        now = self._clock.now()
+        if self._uptime is None:
             return now
         try:
-            return min(now, self._clock[0] + float(uptime) - self._clock[1])
+            return min(now, self._uptime[0] + float(uptime) - self._uptime[1])
         except ValueError:
             return now
 

@@ -6,12 +6,14 @@ import getpass
 from collections.abc import Callable
 from pathlib import Path
 
+from mgpu import clock
 from mgpu.config.model import Config, NodeConfig
 from mgpu.config.sshconfig import resolve
 from mgpu.core.errors import ConfigError
 from mgpu.core.model import NodeName
 from mgpu.master.inbox import Inbox
 from mgpu.master.link import NodeLink
+from mgpu.master.worker import SystemThreads
 from mgpu.remote.channel import Connection, LocalConnection
 from mgpu.remote.connect import LoginLimits, connect
 from mgpu.remote.errors import RemoteError, Trouble
@@ -31,7 +33,8 @@ def _link(config: Config, node: NodeConfig, database_id: str, own_known_hosts: P
     root = (database_id, node.name, encode(node.run_dir))
     session = NodeSession(_connector(config, node, own_known_hosts), root, config.login_timeout_s)
     account = node.ssh.user or ("" if node.connection == "ssh" else getpass.getuser())
-    return NodeLink(node, account, ShellRunner(session), inbox, config.probe_timeout_s)
+    runner = ShellRunner(session)
+    return NodeLink(node, account, runner, config.probe_timeout_s, inbox, SystemThreads(), clock)
 
 
 def _connector(config: Config, node: NodeConfig, own_known_hosts: Path) -> Callable[[], Connection]:

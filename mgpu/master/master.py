@@ -7,9 +7,9 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-from mgpu import clock
+from mgpu import clock as system_clock
+from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core import health, retry, schedule
 from mgpu.core.errors import InvalidTransition, MgpuError, NotFound, StoreError
@@ -37,6 +37,7 @@ from mgpu.master.inbox import Collected, Done, Heard, Inbox, Message, Probed
 from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
 from mgpu.master.realise import Realiser
+from mgpu.master.worker import SystemThreads, Threads
 from mgpu.ops.context import HostKeys
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -45,6 +46,7 @@ log = logging.getLogger(__name__)
 
 _GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
 _TROUBLE_PAUSE_S = 2.0
+KNOWN_HOSTS = "known_hosts"  # our own, beside the database
 FIRST_LOOK_S = 3.0
 AFTER_END_S = 1.0  # until a node is probed after a job ended there
 SPACING_S = 5.0  # of probes that are not asked for
@@ -59,19 +61,21 @@ class Master:
         store: Store,
         spool: Spool,
         make_link: Callable[[Inbox], Mapping[NodeName, NodeLink]],
-        own_known_hosts: Path,
         policies: Mapping[str, Policy] = POLICIES,
+        threads: Threads | None = None,
+        clock: Clock = system_clock,
     ) -> None:
         self.inbox = Inbox()
         self.stopping = threading.Event()
+        self._clock = clock
         self._config = config
         self._store = store
         self._spool = spool
         self._links = dict(make_link(self.inbox))
-        self._own_known_hosts = own_known_hosts
+        self._own_known_hosts = store.path.parent / KNOWN_HOSTS
         self._policies = policies
         self._realiser = Realiser(self._links, self.inbox)
-        self._collector = Collector(self._links, spool, self.inbox)
+        self._collector = Collector(self._links, spool, self.inbox, threads or SystemThreads())
         self._judgement = Judgement(
             retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s),
             config.unhealthy_after,
@@ -89,7 +93,7 @@ class Master:
         self._probes = threading.Condition()
         self._probe_count: dict[NodeName, int] = {}
         self._errors: deque[str] = deque(maxlen=20)
-        self._started = self._busy_at = self._moved_at = clock.monotonic()
+        self._started = self._busy_at = self._moved_at = self._clock.monotonic()
 
     # --- a pass -----------------------------------------------------------------------------------------------------
 
@@ -121,12 +125,12 @@ class Master:
     def _tick(self) -> float:
         self._backlog += self.inbox.take()
         if self._backlog:
-            self._moved_at = clock.monotonic()
+            self._moved_at = self._clock.monotonic()
         board = self._absorb(self._backlog)
         self._refresh_views(board)
         self._follow_up(self._backlog)
         self._backlog = []
-        now, monotonic = clock.now(), clock.monotonic()
+        now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._plan(board, now)
         due = [self._realiser.realise(board, now, monotonic), self._collector.collect(board, monotonic)]
         due.append(self._observe(monotonic))
@@ -144,7 +148,7 @@ class Master:
                 return board
         with self._store.write() as writer:
             board = Board.read(writer)
-            absorber = Absorber(writer, board, clock.now(), self._judgement)
+            absorber = Absorber(writer, board, self._clock.now(), self._judgement)
             absorber.absorb(stored, self._nodes)
         self._nodes.update(absorber.nodes)
         self._remember(absorber)
@@ -152,7 +156,7 @@ class Master:
 
     def _remember(self, absorber: Absorber) -> None:
         """After the commit: tell the readers, and what follows from an end."""
-        now = clock.now()
+        now = self._clock.now()
         for part, token in absorber.ended:
             gone = self._gone.setdefault(part.node, deque(maxlen=_GONE_KEPT))
             gone.append(Gone(now, token, part.pid))
@@ -167,7 +171,7 @@ class Master:
 
     def _follow_up(self, messages: Sequence[Message]) -> None:
         """What the parts that remember between passes have to know."""
-        monotonic = clock.monotonic()
+        monotonic = self._clock.monotonic()
         for message in messages:
             if isinstance(message, Done):
                 self._realiser.done(message.what, message.key)
@@ -247,7 +251,7 @@ class Master:
 
     def _probe_by(self, node: NodeName, within_s: float) -> None:
         """Sooner than its regular turn, but not much more often."""
-        due = max(clock.monotonic() + within_s, self._probed_at.get(node, 0.0) + SPACING_S)
+        due = max(self._clock.monotonic() + within_s, self._probed_at.get(node, 0.0) + SPACING_S)
         if node in self._probe_due:
             self._probe_due[node] = min(self._probe_due[node], due)
 
@@ -275,9 +279,9 @@ class Master:
             before = self._probe_count.get(node, 0)
             # one that was under way already may have looked before the caller asked
             wanted = before + (1 if link.probe() else 2)
-            deadline = clock.monotonic() + limit
+            deadline = self._clock.monotonic() + limit
             while self._probe_count.get(node, 0) < wanted:
-                left = deadline - clock.monotonic()
+                left = deadline - self._clock.monotonic()
                 if left <= 0 or self.stopping.is_set():
                     raise MgpuError(f"{node} was not probed in {limit:.0f} s", "mgpu nodes shows its state")
                 self._probes.wait(min(left, 0.2))
@@ -290,7 +294,7 @@ class Master:
     def trust(self, node: NodeName, lines: Sequence[str]) -> int:
         added = trust.add(self._link(node).config, self._own_known_hosts, lines)
         with self._store.write() as writer:
-            writer.audit(Audit(clock.now(), WHO, "host key trusted", None, node, f"{added} new"))
+            writer.audit(Audit(self._clock.now(), WHO, "host key trusted", None, node, f"{added} new"))
         self._probe_due[node] = 0.0
         self.inbox.wake()
         return added
@@ -306,7 +310,7 @@ class Master:
         """Just after the start nothing has been seen yet: the first who asks waits a moment for the first probes."""
         with self._probes:
             while len(self._probe_count) < len(self._links) and not self.stopping.is_set():
-                left = self._started + FIRST_LOOK_S - clock.monotonic()
+                left = self._started + FIRST_LOOK_S - self._clock.monotonic()
                 if left <= 0:
                     break
                 self._probes.wait(left)
@@ -325,12 +329,12 @@ class Master:
         """Seconds since anything was queued, running or watched."""
         if self._collector.watching:
             return 0.0
-        return clock.monotonic() - self._busy_at
+        return self._clock.monotonic() - self._busy_at
 
     def still_for(self) -> float:
         """Seconds since anything moved, once every node was asked; 0 while something is under way."""
         asked = all(self._probe_count.get(name) for name in self._links)
-        return clock.monotonic() - self._moved_at if asked and not self._realiser.under_way else 0.0
+        return self._clock.monotonic() - self._moved_at if asked and not self._realiser.under_way else 0.0
 
     def _link(self, node: NodeName) -> NodeLink:
         link = self._links.get(node)

@@ -1,4 +1,4 @@
-"""A thread with a list of things to do, made when the first one comes."""
+"""The threads that may wait for a node, so that the tick never does."""
 
 from __future__ import annotations
 
@@ -6,20 +6,38 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
+Task = Callable[[], None]
+
+
+class Line(Protocol):
+    """Does what it is given, one after the other."""
+
+    def do(self, task: Task) -> None: ...
+    def end(self) -> None: ...
+
+
+class Threads(Protocol):
+    """Where work goes that may take long. A simulation has its own, and decides what runs when."""
+
+    def line(self, name: str) -> Line: ...
+    def spawn(self, name: str, task: Task) -> None: ...
+
 
 class Worker:
-    """Does what it is given, one after the other. Never waited for: a call that hangs holds up this worker alone."""
+    """A thread with a list of things to do, made when the first one comes. Never waited for: a call that hangs holds up
+    this worker alone."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def do(self, task: Callable[[], None]) -> None:
+    def do(self, task: Task) -> None:
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -34,5 +52,13 @@ class Worker:
         while (task := self._queue.get()) is not None:
             try:
                 task()
-            except Exception:
+            except Exception:  # a programmer's error must not silence a whole node
                 log.exception("%s: a task failed", self._name)
+
+
+class SystemThreads:
+    def line(self, name: str) -> Line:
+        return Worker(name)
+
+    def spawn(self, name: str, task: Task) -> None:
+        threading.Thread(target=task, name=name, daemon=True).start()
