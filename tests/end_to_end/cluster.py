@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -84,6 +86,10 @@ class Command:
     @property
     def running(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def _pump(self, wait_s: float) -> None:
         for pipe in select.select(list(self._open), [], [], wait_s)[0]:
@@ -250,14 +256,29 @@ class Cluster:
         assert len(result.told) == 1, result.err
         return result.told[0]
 
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+        """The master's answer, straight from its socket: for looking again and again. Raises OSError without one."""
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE_S)
+        try:
+            connection.sock.connect(str(self.state_dir / "mgpu.sock"))
+            headers = {"X-Mgpu-Config": str(self.config_path), "Content-Type": "application/json"}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
     # --- jobs and nodes ---------------------------------------------------------------------------------------------
 
     def submit(self, *words: Word, **kwargs: Any) -> int:
         return int(self.json("submit", *words, **kwargs)["job_id"])
 
     def job(self, job_id: int) -> dict[str, Any]:
-        shown: dict[str, Any] = self.json("show", "job", job_id)
-        return shown
+        status, shown = self.ask("GET", f"/v1/jobs/{job_id}")
+        assert status == 200, shown
+        return dict(shown)
 
     def await_job(self, job_id: int, *states: str, reason: str = "", patience_s: float = PATIENCE_S) -> dict[str, Any]:
         """The job once it is in one of the states (default: ended), with that reason."""
@@ -297,8 +318,9 @@ class Cluster:
         self._begun.remove(viewer)
 
     def node(self, name: str) -> dict[str, Any]:
-        shown: dict[str, Any] = self.json("show", "node", name)
-        return shown
+        status, shown = self.ask("GET", f"/v1/nodes/{name}")
+        assert status == 200, shown
+        return dict(shown)
 
     def gpus(self, name: str) -> list[str]:
         """The states of a node's GPUs."""
@@ -308,11 +330,19 @@ class Cluster:
         """Nothing is queued or runs, and every GPU is free."""
 
         def quiet() -> bool:
-            if self.json("queue")["jobs"]:
+            if self.ask("GET", "/v1/jobs?scope=active")[1]["jobs"]:
                 return False
-            return all(gpu["state"] == "free" for node in self.json("nodes")["nodes"] for gpu in node["gpus"])
+            nodes = self.ask("GET", "/v1/nodes")[1]["nodes"]
+            return all(node["gpus"] and all(gpu["state"] == "free" for gpu in node["gpus"]) for node in nodes)
 
         until("nothing runs and all GPUs are free", quiet)
 
     def master_pid(self) -> int:
-        return int(self.json("status")["pid"])
+        return int(self.ask("GET", "/v1/status")[1]["pid"])
+
+    def clear(self) -> None:
+        """Cancels everything and waits until all is free."""
+        jobs = [job["job_id"] for job in self.ask("GET", "/v1/jobs?scope=active")[1]["jobs"]]
+        if jobs:
+            self.ask("POST", "/v1/cancel", {"request_id": os.urandom(16).hex(), "ids": jobs})
+        self.idle()

@@ -18,6 +18,7 @@ ClusterMaker = Callable[..., Cluster]
 def shared_cluster(lab: Lab) -> Iterator[Cluster]:
     """Two nodes of four GPUs."""
     with closing(Cluster(lab, "shared")) as made:
+        made("nodes")
         yield made
 
 
@@ -25,8 +26,7 @@ def shared_cluster(lab: Lab) -> Iterator[Cluster]:
 def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
     """Free of jobs at the start; what a test leaves is cancelled."""
     yield shared_cluster
-    shared_cluster("cancel", "--me", check=False)
-    shared_cluster.idle()
+    shared_cluster.clear()
 
 
 @pytest.fixture(scope="session")

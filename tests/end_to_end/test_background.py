@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def test_json_as_promised(cluster: Cluster) -> None:
     assert (part["rank"], part["state"], part["exit_code"]) == (0, "ENDED", 3)
     assert part["hostname"] == part["node"]  # the lab's nodes are named so
     assert isinstance(part["pid"], int)
-    assert {key: value for key, value in cluster.job(job_id).items() if key in job} == job
+    assert {key: value for key, value in cluster.json("show", "job", job_id).items() if key in job} == job
 
 
 def test_logs_while_it_runs(cluster: Cluster) -> None:
@@ -117,23 +116,13 @@ def test_interactive(cluster: Cluster) -> None:
 
 def test_a_repeated_submit_is_the_same_job(cluster: Cluster) -> None:
     """The answer was lost, so the client sends it again."""
-    import http.client
-    import socket
 
     def post(request_id: str) -> tuple[int, int]:
-        connection = http.client.HTTPConnection("localhost")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(str(cluster.state_dir / "mgpu.sock"))
         body = {"request_id": request_id, "kind": "batch", "command": {"form": "shell", "words": ["echo once"]},
                 "options": {}, "env": {}, "cwd": "/", "virtual_env": ""}  # fmt: skip
-        headers = {"X-Mgpu-Config": str(cluster.config_path), "Content-Type": "application/json"}
-        connection.request("POST", "/v1/jobs", json.dumps(body), headers)
-        answer = connection.getresponse()
-        found = answer.status, int(json.loads(answer.read())["job_id"])
-        connection.close()
-        return found
+        status, answer = cluster.ask("POST", "/v1/jobs", body)
+        return status, int(answer["job_id"])
 
-    cluster("nodes")
     assert [post("ab" * 16)[0], post("ab" * 16)[0], post("cd" * 16)[0]] == [201, 200, 201]
     assert post("ab" * 16)[1] + 1 == post("cd" * 16)[1]
 

@@ -1,0 +1,152 @@
+"""The personal master: who starts it, whose it is, when it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import LabMaker
+from tests.end_to_end.cluster import Cluster, until
+from tests.end_to_end.conftest import ClusterMaker
+from tests.lab import Lab
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_first_command_starts_it(lab: Lab, make_cluster: ClusterMaker) -> None:
+    """Several at the same instant start one."""
+    cluster = make_cluster(lab)
+    assert cluster.refused("status", code=69).startswith("mgpu: no master runs at ")
+    clients = [cluster.start("queue") for _ in range(3)]
+    assert [client.finish().code for client in clients] == [0, 0, 0]
+    log = (cluster.state_dir / "master.log").read_text()
+    assert "another master" not in log
+    pid = cluster.master_pid()
+    assert cluster.state_dir.stat().st_mode & 0o077 == 0
+    assert os.getsid(pid) == pid  # it outlives the terminal
+    status = cluster("status").out
+    assert f"{pid}" in status
+    assert str(cluster.config_path) in status
+    # a second one says who holds the lock
+    second = cluster("daemon", check=False)
+    assert second.code == 69
+    assert len(second.told) == 1
+    assert str(pid) in second.err
+    assert cluster("daemon", "--ensure").code == 0
+    assert cluster.master_pid() == pid
+    assert cluster("stop").out == "The master has ended. Jobs run on.\n"
+    assert not alive(pid)
+    assert not (cluster.state_dir / "mgpu.sock").exists()
+    assert cluster.refused("stop", code=69).startswith("mgpu: no master runs at ")
+
+
+def test_another_configuration_is_refused(cluster: Cluster) -> None:
+    other = cluster.home / "other.yaml"
+    other.write_text(cluster.config_path.read_text())
+    line = cluster.refused("--config", other, "queue")
+    assert str(other) in line
+    assert str(cluster.config_path) in line
+
+
+STRANGER = """
+import os, socket, sys
+os.setgid(12345)
+os.setuid(12345)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print("there", flush=True)
+connection, _ = listener.accept()
+print(connection.recv(9), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_stranger_at_the_socket(cluster: Cluster) -> None:
+    """Whoever it is, it is not told what we want."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chown(folder, 12345, 12345)
+        path = f"{folder}/mgpu.sock"
+        stranger = subprocess.Popen(
+            ["/usr/bin/env", "-i", "python3", "-c", STRANGER, path], stdout=subprocess.PIPE, text=True, cwd="/"
+        )
+        try:
+            assert stranger.stdout is not None
+            assert stranger.stdout.readline() == "there\n"
+            result = cluster("--master", path, "queue", check=False)
+            assert result.code == 77
+            assert "12345" in result.err
+            assert stranger.stdout.readline() == "b''\n"
+        finally:
+            stranger.kill()
+            stranger.communicate()
+
+
+def test_it_ends_when_idle(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab)
+    text = cluster.config_path.read_text()
+    cluster.config_path.write_text(text.replace("master: {mode: personal", "master: {mode: personal, idle_exit: 1s"))
+    assert cluster("srun", "-Q", "sh", "-c", "sleep 2; echo done").out == "done\n"  # not while something runs
+    pid = cluster.master_pid()
+    until("it ended", lambda: not alive(pid))
+    assert not (cluster.state_dir / "mgpu.sock").exists()
+    assert [job["state"] for job in cluster.json("history")["jobs"]] == ["COMPLETED"]  # of the next one
+
+
+def test_ticks_alone(lab: Lab, make_cluster: ClusterMaker) -> None:
+    """From cron: one full pass collects what ended meanwhile and starts what waits, and no master stays."""
+    cluster = make_cluster(lab)
+    first = cluster.submit("-G", 8, "sleep 1; echo first")
+    second = cluster.submit("-G", 8, "echo second")
+    cluster.await_running(first)
+    os.kill(cluster.master_pid(), signal.SIGKILL)
+    cluster("tick")
+    assert not (cluster.state_dir / "mgpu.sock").exists()
+    assert cluster("tick").code == 0
+    assert [job["job_id"] for job in cluster.json("history")["jobs"]] == [first, second]
+    pid = cluster.master_pid()  # that of the last command
+    assert cluster("tick").out == ""  # it does all there is to do
+    assert cluster.master_pid() == pid
+
+
+def test_daemon_in_the_foreground(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab)
+    daemon = cluster.start("daemon")
+    until("it answers", (cluster.state_dir / "mgpu.sock").exists)
+    job_id = cluster.submit("echo begun; sleep 600")
+    cluster.await_running(job_id)
+    assert cluster.master_pid() == daemon.pid
+    daemon.send(signal.SIGTERM)
+    assert daemon.finish().code == 0
+    assert cluster("logs", job_id).out == "begun\n"  # of a personal one that takes over
+    assert cluster.job(job_id)["state"] == "RUNNING"
+    cluster.clear()
+
+
+def test_without_any_configuration(make_lab: LabMaker, make_cluster: ClusterMaker, tmp_path: Path) -> None:
+    """This machine is the one node; no GPU is needed to run on it."""
+    cluster = make_cluster(make_lab(nodes=1))
+    for name in ("MGPU_CONFIG", "MGPU_STATE_DIR"):
+        del cluster.environ[name]
+    try:
+        [node] = cluster.json("nodes", cwd=tmp_path)["nodes"]
+        assert node["connection"] == "local"
+        assert node["hostname"] == socket.gethostname()
+        result = cluster("srun", "-G", 0, "sh", "-c", "pwd; hostname", cwd=tmp_path)
+        assert result.lines == [str(tmp_path), socket.gethostname()]
+        assert "no GPU" in result.told[0]
+        assert (cluster.home / ".local/state/mgpu/mgpu.sock").exists()
+        assert cluster("srun", "-G", 0, "sh", "-c", "exit 7", check=False, cwd=tmp_path).code == 7
+    finally:
+        cluster("stop", cwd=tmp_path)
