@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import subprocess
+from collections.abc import Mapping
 from typing import IO, Protocol
 
 import paramiko
@@ -95,9 +96,10 @@ class SshConnection:
 
 
 class LocalChannel:
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, environ: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", command],
+            env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -151,13 +153,20 @@ class LocalChannel:
 
 
 class LocalConnection:
-    """This machine itself: the same program, without SSH."""
+    """This machine itself: the same program, without SSH. `environ` None = our own, but for what a scheduler said about
+    the job that we may run in ourselves."""
 
     address = "127.0.0.1"
     alive = True
 
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = environ
+
     def open_channel(self, command: str) -> Channel:
-        return LocalChannel(command)
+        environ = self._environ
+        if environ is None:
+            environ = {name: value for name, value in os.environ.items() if not name.startswith(("MGPU_", "SLURM_"))}
+        return LocalChannel(command, environ)
 
     def close(self) -> None:
         """Nothing to close: each channel is a process of its own."""

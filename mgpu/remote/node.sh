@@ -2,10 +2,12 @@
 #
 # It needs a POSIX sh (dash, busybox, bash), coreutils, and util-linux's setsid and flock. The serve loop reads one
 # framed request a line, `ID OP WORD...`, and answers with text that ends in a line `MARK ID end STATUS WORD...`. MARK is
-# random per channel, so that login noise can never be taken for an answer. Words are %b-escaped (`\0ooo`), "-" is empty.
+# random per channel, so that login noise can never be taken for an answer. Words are %b-escaped (`\0ooo`), "-" is empty;
+# a long one is `@N`: then N raw bytes and a line with a dot follow the request (a shell reads lines byte by byte).
 #
 # Run directory of an attempt, $root/JOB.ATTEMPT (records are symlinks: atomic, and they need no data block on a full disk):
 #   pid      -> PID:TICKS:BOOT:TOKEN  the once-only gate, made by the supervisor itself; or `fenced`
+#   reaper   -> PID:TICKS             the process that ends the job, where one was needed
 #   ready    -> UPTIME                prepared and waiting for `go` (several nodes)
 #   go       -> run|abort             made by whoever comes first
 #   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
@@ -17,19 +19,45 @@
 #
 # Two shells watch over a job. The supervisor leads the session, passes the gate and takes the leases by a chain of
 # flock; the runner, inside that chain, runs the job in its foreground. The supervisor holds no lease itself: so the
-# leases are free before `clean` says so.
+# leases are free before `clean` says so. Descriptors of a job: 9 its run directory, the leases wherever flock put them, 3
+# and 4 (kept free of leases) its output until it has opened that as 1 and 2.
+#
+# Variables are in small letters: an assignment to one that the login exports would change the job's environment.
 # shellcheck shell=sh disable=SC2016
 
-umask 077
-PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
+for value in /usr/local/bin /usr/bin /bin /usr/local/sbin /usr/sbin /sbin; do
+  case :$PATH: in *:$value:*) ;; *) PATH=$PATH:$value ;; esac
+done
+
+# tool NAME -> tool, its path: a busybox that prefers its own applets lacks what is needed of these
+tool() {
+  tool=
+  IFS=:
+  for piece in $PATH; do
+    if [ -x "$piece/$1" ]; then
+      tool=$piece/$1
+      break
+    fi
+  done
+  unset IFS
+}
+
+tool setsid
+setsid=$tool
+tool flock
+flock=$tool
+tool find
+find=$tool
+tool tail
+tail=$tool
 
 end() { printf '\n%s %s end %s\n' "$mark" "$id" "$*"; }
 
-# at_home PATH -> value, with a leading ~/ resolved
+# at_home PATH -> value, with a leading ~ resolved
 at_home() {
   value=$1
   # shellcheck disable=SC2088
-  case $value in "~/"*) value=${HOME-}/${value#??} ;; esac
+  case $value in "~" | "~/"*) value=${HOME-}${value#?} ;; esac
 }
 
 # decode WORD -> value
@@ -43,23 +71,28 @@ decode() {
 
 uptime_now() { read -r uptime _ </proc/uptime; }
 
+# stat_of PID -> stat, from its state on; the name before that may hold anything, also a newline
+stat_of() {
+  stat=
+  [ -n "$1" ] || return 1
+  { while read -r piece; do stat="$stat $piece"; done <"/proc/$1/stat"; } 2>/dev/null || return 1
+  stat=${stat##*) }
+}
+
 # ticks_of PID -> ticks, the start time in clock ticks since boot; fails where no such process lives (zombies do not)
 ticks_of() {
   ticks=
-  { read -r ticks <"/proc/$1/stat"; } 2>/dev/null || return 1
-  ticks=${ticks##*) }
-  case $ticks in Z* | X*) return 1 ;; esac
+  stat_of "$1" || return 1
+  case $stat in '' | Z* | X*) return 1 ;; esac
   # shellcheck disable=SC2086
-  set -- $ticks
+  set -- $stat
   ticks=${20}
 }
 
 # parent_of PID -> parent
 parent_of() {
-  parent=
-  { read -r parent <"/proc/$1/stat"; } 2>/dev/null || return 1
-  parent=${parent##*) }
-  parent=${parent#* }
+  stat_of "$1"
+  parent=${stat#* }
   parent=${parent%% *}
 }
 
@@ -80,19 +113,17 @@ event() { printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null
 # supervise DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
 supervise() {
   program=$MGPU_P
-  unset MGPU_P
+  mask=$MGPU_MASK
+  unset MGPU_P MGPU_MASK
   dir=$1
   trap : TERM INT HUP QUIT USR1 USR2
   read -r boot </proc/sys/kernel/random/boot_id
   ticks_of $$
-  if ! record pid "$$:$ticks:$boot:$MGPU_TOKEN"; then
-    [ -L "$dir/pid" ] || event "failed the gate could not be made"
-    exit 0
-  fi
+  record pid "$$:$ticks:$boot:$MGPU_TOKEN" || exit 0
   gate=$$:$ticks:$boot
   exec 9<"$dir"
   if [ "$9" != - ]; then
-    MGPU_P=$program MGPU_KEY=$MGPU_TOKEN env -u MGPU_TOKEN setsid sh -c 'eval "$MGPU_P"; timer "$@"' mgpu-timer "$dir" 9<&- &
+    MGPU_P=$program MGPU_KEY=$MGPU_TOKEN env -u MGPU_TOKEN "$setsid" sh -c 'eval "$MGPU_P"; timer "$@"' mgpu-timer "$dir" 9<&- &
     timer=$!
   fi
   take_leases "$@"
@@ -126,48 +157,55 @@ lease_of() {
 
 take_leases() {
   uuids=$2
-  case $(flock --help 2>&1) in *--no-fork*) nofork=-F ;; *) nofork= ;; esac
+  case $("$flock" --help 2>&1) in *--no-fork*) nofork=-F ;; *) nofork= ;; esac
   set -- sh -c 'eval "$MGPU_P"; run "$@"' mgpu-run "$@"
-  IFS=,
-  for uptime in $uuids; do
-    [ "$uptime" = - ] && continue
-    if ! lease_of "$uptime"; then
-      record exit "fail:node:lock path $lease is obstructed:0"
+  split_uuids
+  for uuid in $uuids; do
+    [ "$uuid" = - ] && continue
+    if ! lease_of "$uuid"; then
+      uptime_now
+      record exit "fail:node:lock path $lease is obstructed:$uptime"
       return
     fi
     # shellcheck disable=SC2086
-    set -- flock -n -E 75 $nofork "$lease" "$@"
+    set -- "$flock" -n -E 75 $nofork "$lease" "$@"
   done
-  unset IFS
-  MGPU_P=$program MGPU_GATE=$gate "$@" </dev/null >/dev/null 2>&1
+  # 3 and 4 are taken here, so that no lease is there when the runner opens its output
+  MGPU_P=$program MGPU_MASK=$mask MGPU_GATE=$gate "$@" </dev/null >/dev/null 2>&1 3</dev/null 4</dev/null
   if [ $? = 75 ] && [ ! -L "$dir/exit" ] && [ ! -L "$dir/started" ]; then
     busy_lease
-    record exit "fail:newcomer:$value:0"
+    uptime_now
+    record exit "fail:newcomer:$value:$uptime"
   fi
 }
 
-# busy_lease -> value, which lease is taken and by whom, as far as /proc tells
+# split_uuids: a comma between each two becomes a blank
+split_uuids() {
+  IFS=,
+  # shellcheck disable=SC2086
+  set -- $uuids
+  unset IFS
+  uuids=$*
+}
+
+# busy_lease -> value, which lease is taken and by whom, as far as /proc tells. Never by trying: that would take the lease
+# for a moment, from somebody who is just about to
 busy_lease() {
   value="another mgpu holds a lease"
-  IFS=,
-  for uptime in $uuids; do
-    lease_of "$uptime" || continue
-    flock -n "$lease" true 2>/dev/null && continue
-    value="the lease of $uptime is held"
+  for uuid in $uuids; do
+    lease_of "$uuid" || continue
     inode=$(stat -c %i "$lease")
     while read -r line; do
       case $line in
         *FLOCK*:"$inode "*)
           line=${line#*WRITE }
           line=${line%% *}
-          value="$value by pid $line of $(stat -c %U "/proc/$line" 2>/dev/null || echo '?')"
-          break
+          value="the lease of $uuid is held by pid $line of $(stat -c %U "/proc/$line" 2>/dev/null || echo '?')"
+          return
           ;;
       esac
     done </proc/locks
-    break
   done
-  unset IFS
 }
 
 # timer DIR: fires at the deadline, which may be moved while it sleeps
@@ -175,6 +213,8 @@ timer() {
   program=$MGPU_P
   unset MGPU_P
   dir=$1
+  nap=
+  trap '[ -z "$nap" ] || kill "$nap"; exit 0' TERM
   while [ ! -L "$dir/exit" ]; do
     if link_of deadline; then
       uptime_now
@@ -184,19 +224,22 @@ timer() {
         exit 0
       fi
       [ $left -gt 10 ] && left=10
-      sleep $left
     else
-      sleep 1
+      left=1
     fi
+    sleep $left &
+    nap=$!
+    wait $nap
   done
 }
 
 # --- the runner -----------------------------------------------------------------------------------------------------
 
-# fail CLASS TEXT
+# fail CLASS TEXT: of one line, and short enough for a record
 fail() {
   uptime_now
-  record exit "fail:$1:$2:$uptime"
+  value=$(printf '%.1000s' "$2" | tr '\n' ' ')
+  record exit "fail:$1:$value:$uptime"
   exit 0
 }
 
@@ -249,11 +292,11 @@ await_go() {
   uptime_now
   record ready "$uptime"
   event "ready $uptime $gate"
-  until=$((${uptime%.*} + 300))
+  give_up_at=$((${uptime%.*} + 300))
   while ! link_of go; do
     [ -L "$dir/stop" ] && fail aborted "stopped before it began"
     uptime_now
-    [ "${uptime%.*}" -ge $until ] && record go abort
+    [ "${uptime%.*}" -ge $give_up_at ] && record go abort
     sleep 0.05
   done
   [ "$value" = run ] || fail aborted "the other nodes were not ready"
@@ -262,12 +305,14 @@ await_go() {
 # run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
 run() {
   gate=$MGPU_GATE
-  unset MGPU_P MGPU_GATE
+  mask=$MGPU_MASK
+  unset MGPU_P MGPU_MASK MGPU_GATE
   dir=$1
   trap : TERM INT HUP QUIT USR1 USR2
   enter "$5" "$6"
-  interpreter=$4
-  [ "$interpreter" = bash ] && ! command -v bash >/dev/null && interpreter="sh"
+  tool "$4"
+  [ -n "$tool" ] || tool sh
+  umask "$mask"
   outputs "$7" "$8"
   [ "$3" = 1 ] && await_go
   [ -L "$dir/stop" ] && fail aborted "stopped before it began"
@@ -275,7 +320,7 @@ run() {
   [ "$9" = - ] || record deadline $((${uptime%.*} + $9))
   record started "$$:$uptime:$notice" || fail node "cannot record the start (disk full?)"
   event "started $uptime $notice $gate"
-  "$interpreter" "$dir/script"
+  "$tool" "$dir/script"
   code=$?
   uptime_now
   record exit "$code:$uptime"
@@ -294,7 +339,7 @@ members() {
   fi
   found="$found
 $(grep -slaz "^MGPU_TOKEN=$MGPU_KEY\$" /proc/[0-9]*/environ)
-$(find /proc/[0-9]*/fd -lname "$(cd -P "$dir" && pwd)" 2>/dev/null)"
+$("$find" /proc/[0-9]*/fd -lname "$(cd -P "$dir" && pwd)" 2>/dev/null)"
   keep=" $$ $1 "
   if [ -n "$1" ] && link_of started; then
     parent=${value%%:*}
@@ -314,7 +359,7 @@ $(find /proc/[0-9]*/fd -lname "$(cd -P "$dir" && pwd)" 2>/dev/null)"
   done
 }
 
-# sweep SUPERVISOR: end what a finished job left behind; TERM, two seconds, KILL
+# sweep SUPERVISOR: end what a finished job left behind; TERM, a second, KILL until none is left
 sweep() {
   members "$1"
   [ -z "$value" ] && return
@@ -322,19 +367,28 @@ sweep() {
   # shellcheck disable=SC2086
   kill -TERM $value 2>/dev/null
   round=0
-  while [ $round -lt 200 ]; do
-    sleep 0.1
+  nap=0.1
+  while :; do
+    sleep $nap
     members "$1"
     [ -z "$value" ] && return
     # shellcheck disable=SC2086
     [ $round -ge 10 ] && kill -KILL $value 2>/dev/null
     round=$((round + 1))
+    if [ $round -ge 200 ]; then
+      record stuck "$value"
+      nap=5
+    fi
   done
-  record stuck "$value"
 }
 
+# launch_reaper TOKEN GRACE: one at a time
 launch_reaper() {
-  MGPU_P=$program MGPU_KEY=$1 setsid -f sh -c 'eval "$MGPU_P"; reap "$@"' mgpu-reap "$dir" "$2" </dev/null >/dev/null 2>&1
+  if link_of reaper; then
+    reaper=$value
+    ticks_of "${reaper%%:*}" && [ "$ticks" = "${reaper#*:}" ] && return
+  fi
+  MGPU_P=$program MGPU_KEY=$1 "$setsid" -f sh -c 'eval "$MGPU_P"; reap "$@"' mgpu-reap "$dir" "$2" </dev/null >/dev/null 2>&1
 }
 
 # leader -> leader, the supervisor's pid if it is still that process, else empty
@@ -350,18 +404,17 @@ leader() {
 reap() {
   unset MGPU_P
   dir=$1
+  ticks_of $$
+  ln -sfn "$$:$ticks" "$dir/reaper" 2>/dev/null
   uptime_now
-  kill_at=$((${uptime%.*} + $2))
-  leader
-  members "$leader"
-  # shellcheck disable=SC2086
-  [ -n "$value" ] && kill -TERM $value 2>/dev/null
+  kill_at=$((${uptime%.*} + $2 + 1))
+  told=
   nap=0.02
-  while :; do
-    sleep $nap
-    nap=0.1
+  while [ -d "$dir" ]; do
     leader
     [ -L "$dir/clean" ] && exit 0
+    begun=
+    [ -L "$dir/started" ] && begun=1
     members "$leader"
     [ -z "$value" ] && [ -z "$leader" ] && break
     uptime_now
@@ -371,11 +424,19 @@ reap() {
       # shellcheck disable=SC2086
       kill -KILL $value 2>/dev/null
       nap=0.3
+      if [ "${uptime%.*}" -ge $((kill_at + 120)) ]; then
+        record stuck "$value"
+        nap=5
+      fi
+    elif [ -z "$told" ] && [ -n "$value" ]; then
+      # once to each job: what it starts in order to end well is not disturbed. Not counted while there is only the runner
+      # (which takes no notice), about to begin
+      # shellcheck disable=SC2086
+      kill -TERM $value 2>/dev/null
+      told=$begun
     fi
-    if [ "${uptime%.*}" -ge $((kill_at + 120)) ]; then
-      record stuck "$value"
-      exit 0
-    fi
+    sleep $nap
+    [ $nap = 0.02 ] && nap=0.1
   done
   step=
   { read -r step <"$dir/step"; } 2>/dev/null
@@ -398,32 +459,60 @@ op_root() {
   end ok
 }
 
-# write_files SCRIPT JOB
+# spill WORD FILE: append its bytes. All of them are taken from the channel, also where they cannot be written
+spill() {
+  case $1 in
+    @*) ;;
+    *)
+      printf '%b' "$1" >>"$2"
+      return
+      ;;
+  esac
+  set -- "${1#@}" "$2"
+  if dd iflag=fullblock,count_bytes count=0 </dev/null; then
+    dd bs=65536 iflag=fullblock,count_bytes count="$1"
+  else
+    dd ibs=1 obs=65536 count="$1"
+  fi | {
+    cat >>"$2" || {
+      cat >/dev/null
+      false
+    }
+  }
+  status=$?
+  IFS= read -r line
+  [ "$line" = . ] || exit 1 # cut off in the middle
+  return $status
+} 2>/dev/null
+
+# write_files SCRIPT JOB: what is written under names of its own is complete before it gets its name
 write_files() {
+  failed=
   # the job opens its own streams, so that what a shell says of a killed child ("Killed") is not among its output
-  printf 'exec >&3 2>&4 3>&- 4>&-\n%b' "$1" >"$dir/script$new" || return
-  [ "$2" = - ] || printf '%b' "$2" >"$dir/job$new" || return
-  [ -e "$dir/stdout" ] || : >"$dir/stdout" || return
-  [ -e "$dir/stderr" ] || : >"$dir/stderr" || return
-  [ -z "$new" ] || mv -f "$dir/script$new" "$dir/script" || return
-  [ -z "$new" ] || [ "$2" = - ] || mv -f "$dir/job$new" "$dir/job"
+  printf 'exec >&3 2>&4 3>&- 4>&-\n' >"$dir/script.$$" || failed=1
+  spill "$1" "$dir/script.$$" || failed=1
+  [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
+  [ -e "$dir/stdout" ] || : >"$dir/stdout" || failed=1
+  [ -e "$dir/stderr" ] || : >"$dir/stderr" || failed=1
+  [ -z "$failed" ] || return
+  [ "$2" = - ] || mv -f "$dir/job.$$" "$dir/job" || return
+  mv -f "$dir/script.$$" "$dir/script"
 } 2>/dev/null
 
 # start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
-  new=
-  if ! mkdir "$dir" 2>/dev/null; then
-    # a request sent twice: what the first one wrote may be in use already
-    new=.new
-    if [ ! -d "$dir" ]; then
-      value=$(mkdir -p "$dir" 2>&1)
-      end failed node "$value"
-      return
-    fi
+  if ! mkdir "$dir" 2>/dev/null && [ ! -d "$dir" ]; then
+    spill "${11}" /dev/null
+    spill "${12}" /dev/null
+    value=$(mkdir -p "$dir" 2>&1)
+    end failed node "cannot make the run directory $dir: ${value##*: }"
+    return
   fi
   if [ -L "$dir/pid" ]; then
+    spill "${11}" /dev/null
+    spill "${12}" /dev/null
     link_of pid
     end already "$value"
     return
@@ -431,6 +520,7 @@ op_start() {
   if ! write_files "${11}" "${12}"; then
     # a request sent twice may have passed the gate meanwhile; nothing else may pass it any more
     record pid fenced || { link_of pid && [ "$value" != fenced ] && end already "$value" && return; }
+    rm -f "$dir/script.$$" "$dir/job.$$"
     end failed node "cannot write to $dir (disk full or quota reached?)"
     return
   fi
@@ -439,7 +529,7 @@ op_start() {
   decode "$7"; at_home "$value"; workdir=$value
   decode "$8"; out=$value
   decode "$9"; err=$value
-  MGPU_P=$program MGPU_TOKEN=$token setsid -f sh -c 'eval "$MGPU_P"; supervise "$@"' "mgpu-job-$1" \
+  MGPU_P=$program MGPU_MASK=$mask MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P"; supervise "$@"' "mgpu-job-$1" \
     "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" </dev/null >/dev/null 2>&1
   end ok
 }
@@ -465,10 +555,21 @@ op_state() {
   end ok "$uptime" "$boot"
 }
 
+# unclaimed TOKEN: processes of an attempt live, and nothing is written down about it: somebody removed its run directory
+unclaimed() {
+  [ ! -L "$dir/pid" ] && [ ! -e "$dir/script" ] && grep -sqaz "^MGPU_TOKEN=$1\$" /proc/[0-9]*/environ
+}
+
 # stop KEY TOKEN REASON GRACE: fence what has not begun, end what has
 op_stop() {
   dir=$root/$1
   [ -d "$dir" ] || mkdir -p "$dir" 2>/dev/null
+  if unclaimed "$2"; then
+    read -r boot </proc/sys/kernel/random/boot_id
+    uptime_now
+    record started "0:$uptime:-"
+    record pid "0:0:$boot:$2"
+  fi
   if record pid fenced; then
     end ok fenced
     return
@@ -498,7 +599,8 @@ op_go() {
 op_clean() {
   for key in "$@"; do
     dir=$root/$key
-    rm -rf "$dir/script" "$dir/job" "$dir/stdout" "$dir/stderr" "$dir/step" "$dir/ready" "$dir/go" "$dir/started" "$dir/deadline" "$dir/stop"
+    rm -rf "$dir"/script* "$dir"/job* "$dir/stdout" "$dir/stderr" "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
+      "$dir/deadline" "$dir/stop" "$dir/reaper" "$dir/stuck"
   done
   end ok
 }
@@ -512,7 +614,7 @@ op_read() {
   }
   left=$((size - $3))
   [ "$left" -gt "$4" ] && left=$4
-  [ "$left" -gt 0 ] && tail -c "+$(($3 + 1))" "$dir/$2" | head -c "$left"
+  [ "$left" -gt 0 ] && "$tail" -c "+$(($3 + 1))" "$dir/$2" | head -c "$left"
   end ok "$size"
 }
 
@@ -520,9 +622,9 @@ op_read() {
 op_follow() {
   dir=$root/$1
   printf '\n%s %s begin\n' "$mark" "$id" >&2
-  tail -c "+$(($2 + 1))" -s 0.05 -f "$dir/stdout" 2>/dev/null &
+  "$tail" -c "+$(($2 + 1))" -s 0.05 -f "$dir/stdout" 2>/dev/null &
   tail1=$!
-  tail -c "+$(($3 + 1))" -s 0.05 -f "$dir/stderr" 2>/dev/null >&2 &
+  "$tail" -c "+$(($3 + 1))" -s 0.05 -f "$dir/stderr" 2>/dev/null >&2 &
   tail2=$!
   read -r value
   kill $tail1 $tail2 2>/dev/null
@@ -541,7 +643,7 @@ op_events() {
   [ "${size:-0}" -gt 1000000 ] && : >"$dir"
   : >>"$dir"
   printf '%s %s begin\n' "$mark" "$id"
-  tail -n 0 -s 0.05 -f "$dir" 2>/dev/null &
+  "$tail" -n 0 -s 0.05 -f "$dir" 2>/dev/null &
   tail1=$!
   read -r value
   kill $tail1 2>/dev/null
@@ -553,15 +655,14 @@ section() { printf '\n%s %s section %s\n' "$mark" "$id" "$*"; }
 
 # process_line PID -> pid user age session token command
 process_line() {
-  { read -r line <"/proc/$1/stat" && read -r command <"/proc/$1/comm"; } 2>/dev/null || return
+  { read -r command <"/proc/$1/comm"; } 2>/dev/null || return
   owner=$(stat -c %U "/proc/$1" 2>/dev/null) || return
   token=$(grep -saoz '^MGPU_TOKEN=[0-9a-f]*' "/proc/$1/environ" 2>/dev/null | tr -d '\0')
   token=${token#MGPU_TOKEN=}
   ticks_of "$1" || return
-  line=${line##*) }
-  line=${line#* * * }
+  session=${stat#* * * }
   # 100 ticks a second: USER_HZ is fixed for user space
-  printf '%s %s %s %s %s %s\n' "$1" "$owner" $((${uptime%.*} - ticks / 100)) "${line%% *}" "${token:--}" "$command"
+  printf '%s %s %s %s %s %s\n' "$1" "$owner" $((${uptime%.*} - ticks / 100)) "${session%% *}" "${token:--}" "$command"
 }
 
 # find_smi PATH -> smi
@@ -616,11 +717,16 @@ op_ping() { end ok; }
 serve() {
   mark=$1
   id=hello
+  mask=$(umask)
+  umask 077
   read -r hostname </proc/sys/kernel/hostname
   read -r boot </proc/sys/kernel/random/boot_id
   missing=
-  for value in setsid flock timeout tail head stat readlink ln mkdir grep find; do
+  for value in setsid flock timeout tail head stat readlink ln mkdir grep find env; do
     command -v $value >/dev/null || missing="$missing,$value"
+  done
+  for value in "$setsid" "$flock"; do
+    case $(readlink "$value") in *busybox) missing="$missing,util-linux's ${value##*/}" ;; esac
   done
   end ok "$boot" "$hostname" "${missing#,}"
   while IFS= read -r line; do

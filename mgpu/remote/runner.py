@@ -18,7 +18,7 @@ from mgpu.core.reconcile import NodeAnswer, PartAnswer
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.session import NodeSession
 from mgpu.remote.shell import Follow, NodeShell, Reply
-from mgpu.remote.wire import encode
+from mgpu.remote.wire import encode, encode_text
 
 READ_LIMIT = 4 * 1024 * 1024
 KILL_GRACE_S = 10
@@ -64,6 +64,8 @@ class ShellRunner:
 
     def start(self, key: str, token: str, uuids: Sequence[DeviceUuid], launch: Launch) -> Refusal | None:
         """None = it will start, or has started already; by this token once only. Returns before the command runs."""
+        script, script_text = encode_text(launch.script)
+        job_file, job_text = encode_text(launch.job_file)
         reply = self._session.control(
             "start",
             key,
@@ -76,8 +78,9 @@ class ShellRunner:
             encode(launch.output),
             encode(launch.error),
             "-" if launch.time_limit_s is None else str(launch.time_limit_s),
-            encode(launch.script),
-            encode(launch.job_file),
+            script,
+            job_file,
+            texts=script_text + job_text,
         )
         if reply.status == "failed":
             return Refusal(_words(reply, 1))

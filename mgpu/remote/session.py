@@ -44,7 +44,7 @@ class NodeSession:
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
-    def control(self, operation: str, *words: str, timeout_s: float = 20.0) -> Reply:
+    def control(self, operation: str, *words: str, texts: bytes = b"", timeout_s: float = 20.0) -> Reply:
         """Quick requests, one after the other, on a shell kept for them. Tried twice: once more on a fresh shell where
         the first was found dead (all requests are idempotent)."""
         with self._control_lock:
@@ -54,7 +54,7 @@ class NodeSession:
                     self._control = self._open_shell()
                 assert self._control is not None  # just made
                 try:
-                    return self._control.request(operation, *words, timeout_s=timeout_s)
+                    return self._control.request(operation, *words, texts=texts, timeout_s=timeout_s)
                 except RemoteError:
                     self._drop(self._control)
                     self._control = None

@@ -50,17 +50,23 @@ class NodeShell:
             self.close()
             raise
         self.boot_id, self.hostname = hello.words[0], hello.words[1]
-        self.missing = hello.words[2] if len(hello.words) > 2 else ""
+        missing = " ".join(hello.words[2:])
+        if missing:
+            self.close()
+            raise RemoteError(
+                f"the node has no {missing.replace(',', ', ')} in PATH: install coreutils, util-linux, findutils, grep",
+                Trouble.NO_COMMANDS,
+            )
 
-    def request(self, operation: str, *words: str, timeout_s: float = REQUEST_TIMEOUT_S) -> Reply:
-        """Words must be encoded already. Raises RemoteError."""
+    def request(self, operation: str, *words: str, texts: bytes = b"", timeout_s: float = REQUEST_TIMEOUT_S) -> Reply:
+        """Words must be encoded already; `texts` follow them, see wire.encode_text. Raises RemoteError."""
         request_id = str(next(self._ids))
-        self._send(f"{request_id} {operation} {' '.join(words)}\n", timeout_s)
+        self._send(f"{request_id} {operation} {' '.join(words)}\n", timeout_s, texts)
         return self._answer(request_id, timeout_s)
 
-    def _send(self, line: str, timeout_s: float) -> None:
+    def _send(self, line: str, timeout_s: float, texts: bytes = b"") -> None:
         try:
-            self._channel.send(line.encode("ascii"), timeout_s)
+            self._channel.send(line.encode("ascii") + texts, timeout_s)
         except (TimeoutError, RemoteError) as error:
             raise self._break(f"the node does not take requests: {error or 'timed out'}") from error
 

@@ -9,12 +9,27 @@ _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _ESCAPED = tuple(chr(byte) if byte in _SAFE else f"\\0{byte:03o}" for byte in range(256))
 
 
+LONG_WORD = 8192  # bytes; longer texts follow the request
+
+
 def encode(value: str | bytes) -> str:
     """A word of a request: printable ASCII without blanks, for printf's %b. "" becomes "-"."""
-    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    data = to_bytes(value)
     if data in (b"", b"-"):
         return "\\0055" if data else "-"
     return "".join(map(_ESCAPED.__getitem__, data))
+
+
+def encode_text(value: str) -> tuple[str, bytes]:
+    """A word for a text of any length, and what has to follow the request."""
+    data = to_bytes(value)
+    if len(data) <= LONG_WORD:
+        return encode(data), b""
+    return f"@{len(data)}", data + b".\n"
+
+
+def to_bytes(value: str | bytes) -> bytes:
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 @lru_cache(maxsize=1)
@@ -27,4 +42,4 @@ def program() -> bytes:
 def login_command(mark: str) -> str:
     """The one quoted word that a login shell (csh and fish too) has to understand. The program follows on stdin."""
     size = len(program())
-    return f"exec /bin/sh -c 'P=$(dd bs=1 count={size} 2>/dev/null);eval \"$P\";serve {mark}'"
+    return f"exec /bin/sh -c 'program=$(dd ibs=1 obs=4096 count={size} 2>/dev/null);eval \"$program\";serve {mark}'"

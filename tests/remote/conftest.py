@@ -1,0 +1,168 @@
+"""A node that is this machine itself, with any of the shells that a real one may have as /bin/sh."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from mgpu.core.launch import Launch
+from mgpu.core.model import DeviceUuid
+from mgpu.core.reconcile import NodeAnswer, PartAnswer
+from mgpu.remote.channel import Channel, LocalConnection
+from mgpu.remote.runner import Refusal, ShellRunner
+from mgpu.remote.session import NodeSession
+
+SHELLS = ("dash", "bash", "busybox")
+PATIENCE_S = 15.0  # a bound for machines under load, not a measurement
+
+
+def wait_until(told: Callable[[], bool], what: str = "it") -> None:
+    deadline = monotonic() + PATIENCE_S
+    while not told():
+        assert monotonic() < deadline, f"{what} did not come"
+        sleep(0.02)
+
+
+class ShellConnection(LocalConnection):
+    """This machine, where `sh` is the shell of our choice."""
+
+    def __init__(self, environ: Mapping[str, str], sh: Path) -> None:
+        super().__init__(environ)
+        self._sh = sh
+
+    def open_channel(self, command: str) -> Channel:
+        return super().open_channel(command.replace("/bin/sh", str(self._sh)))
+
+
+class Workbench:
+    """One node: start jobs on it by key, look, and leave nothing behind."""
+
+    def __init__(self, folder: Path, shell: str) -> None:
+        self.shell = shell
+        self.folder = folder
+        self.home = folder / "account"
+        self.bin = folder / "bin"
+        for made in (self.home, self.bin):
+            made.mkdir()
+        (self.bin / "sh").symlink_to(shutil.which(shell) or pytest.skip(f"no {shell} here"))
+        self.environ = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.home)}
+        self.tokens: dict[str, str] = {}
+        self._leases: list[Path] = []
+        self._sessions: list[NodeSession] = []
+        self.session = self.login()
+        self.runner = ShellRunner(self.session)
+
+    def login(self, run_dir: str = "") -> NodeSession:
+        run_dir = run_dir or str(self.folder / "run")
+        connection = ShellConnection(self.environ, self.bin / "sh")
+        self._sessions.append(NodeSession(lambda: connection, ("db", "node001", run_dir), 30.0))
+        return self._sessions[-1]
+
+    def devices(self, count: int) -> list[DeviceUuid]:
+        made = [DeviceUuid(f"GPU-test-{secrets.token_hex(6)}-{number}") for number in range(count)]
+        self._leases += [self.lease(uuid) for uuid in made]
+        return made
+
+    @staticmethod
+    def lease(uuid: str) -> Path:
+        return Path(f"/tmp/mgpu.lease.{uuid}")  # where node.sh has it
+
+    def place(self, key: str) -> Path:
+        return self.folder / "run/db/node001" / key
+
+    def start(
+        self,
+        key: str,
+        script: str,
+        uuids: Sequence[DeviceUuid] = (),
+        runner: ShellRunner | None = None,
+        **launch: object,
+    ) -> Refusal | None:
+        token = self.tokens.setdefault(key, secrets.token_hex(16))
+        return (runner or self.runner).start(key, token, uuids, Launch(script + "\n", **launch))  # type: ignore[arg-type]
+
+    def answer(self, key: str) -> NodeAnswer:
+        return self.runner.look([key])
+
+    def look(self, key: str) -> PartAnswer:
+        return self.runner.look([key]).parts.get(key, PartAnswer())
+
+    def record(self, key: str, name: str) -> str | None:
+        return self.look(key).records.get(name)
+
+    def wait(self, key: str, name: str) -> str:
+        """Until that record is there; its content."""
+        wait_until(lambda: name in self.look(key).records, f"{name} of {key}")
+        return self.look(key).records[name]
+
+    def exit_of(self, key: str) -> str:
+        """The exit record without its time, once nothing of the job is left."""
+        self.wait(key, "clean")
+        return self.wait(key, "exit").rpartition(":")[0]
+
+    def stop(self, key: str, grace_s: int = 1, reason: str = "CANCEL") -> tuple[str, ...]:
+        reply = self.session.control("stop", key, self.tokens[key], reason, str(grace_s))
+        return (reply.status, *reply.words)
+
+    def output(self, key: str, stream: str = "stdout") -> bytes:
+        return self.runner.read(key, stream, 0)[0]
+
+    def run(self, key: str, script: str, uuids: Sequence[DeviceUuid] = (), **launch: object) -> str:
+        """Start and wait for the end; the exit record without its time."""
+        assert self.start(key, script, uuids, **launch) is None
+        return self.exit_of(key)
+
+    def close(self) -> None:
+        for key in self.tokens:
+            records = self.look(key).records
+            if "pid" in records and records["pid"] != "fenced" and "clean" not in records:
+                self.stop(key)
+                self.wait(key, "clean")
+        for session in self._sessions:
+            session.close()
+        for lease in self._leases:
+            if lease.is_dir() and not lease.is_symlink():
+                lease.rmdir()
+            else:
+                lease.unlink(missing_ok=True)
+
+
+@pytest.fixture(params=SHELLS)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workbench]:
+    made = Workbench(tmp_path, request.param)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def quick_bench(tmp_path: Path) -> Iterator[Workbench]:
+    """With the machine's own sh, for what does not depend on the shell."""
+    made = Workbench(tmp_path, "dash" if shutil.which("dash") else "sh")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def living(mark: str) -> list[int]:
+    """Pids of processes that live and have this word on their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            state = (entry / "stat").read_text().rpartition(") ")[2][:1]
+        except OSError:
+            continue
+        if mark.encode() in words and state not in "ZX":
+            found.append(int(entry.name))
+    return found
