@@ -110,7 +110,7 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
 
 def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     """A line of the events file: `JOB.ATTEMPT started UPTIME NOTICE GATE`, `ready UPTIME GATE`,
-    `ended STOP OUT,ERR, RECORD` (sizes in bytes), `failed TEXT`. It is a hint; what cannot be read is left to the next look."""
+    `ended STOP OUT,ERR, RECORD` (sizes in bytes), `failed TEXT`. A hint: what cannot be read is left to the next look."""
     name, _, rest = line.partition(" ")
     word, _, rest = rest.partition(" ")
     job, _, attempt = name.partition(".")
