@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from time import monotonic
 from typing import NoReturn
 
 from mgpu.client.http import MasterError
-from scripts.benchmarks import commands, machine, probes, queues
+from scripts.benchmarks import commands, machine, probes, queues, stages
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row
 from tests.lab.lab import sweep
@@ -26,6 +25,7 @@ MEASURES: dict[str, tuple[int, int, Measure]] = {
     "interpreter": (1, 15, commands.interpreter),
     "srun": (1, 15, commands.srun),
     "pause": (1, 4, commands.srun_after_a_pause),
+    "stages": (1, 15, stages.stages),
     "first-line": (1, 12, commands.first_line),
     "submit": (1, 12, commands.submit),
     "cancel": (1, 12, commands.cancel),
@@ -43,7 +43,6 @@ class OutOfTime(Exception):
 
 def main() -> None:
     arguments = parser().parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each command would compile its modules anew
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     signal.signal(signal.SIGALRM, _out_of_time)

@@ -44,7 +44,7 @@ class Cluster:
         }
         if len(self._mgpu) > 1:
             self.env["PYTHONPATH"] = str(Path(http.__file__).parents[2])
-        self._endpoint = http.Endpoint(socket_path(self.lab.state_dir), str(self.lab.config_path), (os.getuid(),))
+        self.endpoint = http.Endpoint(socket_path(self.lab.state_dir), str(self.lab.config_path), (os.getuid(),))
         try:
             self.mgpu("nodes")
             wait_until("the nodes", self._all_up)
@@ -85,17 +85,17 @@ class Cluster:
     # --- the master, asked from within ------------------------------------------------------------------------------
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        response = http.request(self._endpoint, method, path, body)
+        response = http.request(self.endpoint, method, path, body)
         http.raise_for_error(response)
         return json.loads(response.body)
 
-    def submit(self, *words: str, **options: str) -> int:
-        """What `mgpu submit -- WORDS` sends, without the start of a program."""
+    def submit(self, *words: str, kind: str = "batch") -> int:
+        """What `mgpu submit -- WORDS` sends (`kind` srun: `mgpu srun`), without the start of a program."""
         body = {
             "request_id": os.urandom(16).hex(),
-            "kind": "batch",
+            "kind": kind,
             "command": {"form": "argv", "words": list(words)},
-            "options": options,
+            "options": {},
             "env": {},
             "cwd": "/",
             "virtual_env": "",
