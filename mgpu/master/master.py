@@ -124,7 +124,7 @@ class Master:
 
     def _tick(self) -> float:
         self._backlog += self.inbox.take()
-        if self._backlog:
+        if any(self._moves(message) for message in self._backlog):
             self._moved_at = self._clock.monotonic()
         board = self._absorb(self._backlog)
         self._refresh_views(board)
@@ -138,6 +138,10 @@ class Master:
         if any(True for _ in board) or self._waits:
             self._busy_at = monotonic
         return max(0.02, min(due))
+
+    def _moves(self, message: Message) -> bool:
+        """Whether more may follow from it; looks that come round for ever do not count."""
+        return not isinstance(message, Probed) or not self._probe_count.get(message.node)
 
     def _absorb(self, messages: Sequence[Message]) -> Board:
         stored = [message for message in messages if not isinstance(message, Done)]
@@ -233,6 +237,7 @@ class Master:
         for start in plan.starts:
             stale = planning.stale_nodes(start, observations, now)
             for name in stale:
+                self._moved_at = self._clock.monotonic()  # the start waits for that look alone
                 self._links[name].probe()
             if not stale:
                 ready.append(start)
