@@ -50,6 +50,8 @@ tool find
 find=$tool
 tool tail
 tail=$tool
+tool timeout
+timeout=$tool
 
 end() { printf '\n%s %s end %s\n' "$mark" "$id" "$*"; }
 
@@ -262,26 +264,26 @@ enter() {
   printf 'starting' >"$dir/step" 2>/dev/null
 }
 
-# outputs OUT ERR: the job's own files if it asked for some, with the run directory pointing at them
+# outputs OUT ERR (where `true` makes a file: with `:`, a special builtin, a failure would end the shell): the job's own files if it asked for some, with the run directory pointing at them
 outputs() {
   if [ -z "$1" ]; then
-    { : >"$dir/stdout"; } 2>/dev/null || fail node "cannot write to $dir"
+    { true >"$dir/stdout"; } 2>/dev/null || fail node "cannot write to $dir"
     exec 3>>"$dir/stdout"
   else
     case $1 in /*) value=$1 ;; *) value=$PWD/$1 ;; esac
-    { : >"$value"; } 2>/dev/null || fail directory "cannot write $value"
+    { true >"$value"; } 2>/dev/null || fail directory "cannot write $value"
     exec 3>>"$value"
     ln -sf "$value" "$dir/stdout"
   fi
   if [ -z "$2" ] && [ -z "$1" ]; then
-    { : >"$dir/stderr"; } 2>/dev/null || fail node "cannot write to $dir"
+    { true >"$dir/stderr"; } 2>/dev/null || fail node "cannot write to $dir"
     exec 4>>"$dir/stderr"
   elif [ -z "$2" ] || [ "$2" = "$1" ]; then
     exec 4>&3
-    : >"$dir/stderr"
+    true >"$dir/stderr"
   else
     case $2 in /*) value=$2 ;; *) value=$PWD/$2 ;; esac
-    { : >"$value"; } 2>/dev/null || fail directory "cannot write $value"
+    { true >"$value"; } 2>/dev/null || fail directory "cannot write $value"
     exec 4>>"$value"
     ln -sf "$value" "$dir/stderr"
   fi
@@ -492,8 +494,8 @@ write_files() {
   printf 'exec >&3 2>&4 3>&- 4>&-\n' >"$dir/script.$$" || failed=1
   spill "$1" "$dir/script.$$" || failed=1
   [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
-  [ -e "$dir/stdout" ] || : >"$dir/stdout" || failed=1
-  [ -e "$dir/stderr" ] || : >"$dir/stderr" || failed=1
+  [ -e "$dir/stdout" ] || true >"$dir/stdout" || failed=1
+  [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
   [ -z "$failed" ] || return
   [ "$2" = - ] || mv -f "$dir/job.$$" "$dir/job" || return
   mv -f "$dir/script.$$" "$dir/script"
@@ -624,7 +626,7 @@ op_follow() {
   printf '\n%s %s begin\n' "$mark" "$id" >&2
   "$tail" -c "+$(($2 + 1))" -s 0.05 -f "$dir/stdout" 2>/dev/null &
   tail1=$!
-  "$tail" -c "+$(($3 + 1))" -s 0.05 -f "$dir/stderr" 2>/dev/null >&2 &
+  "$tail" -c "+$(($3 + 1))" -s 0.05 -f "$dir/stderr" >&2 2>/dev/null &
   tail2=$!
   read -r value
   kill $tail1 $tail2 2>/dev/null
@@ -640,8 +642,8 @@ op_events() {
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
   # it is only a hint: what is lost by cutting it is found by the next look
   size=$(stat -c %s "$dir" 2>/dev/null)
-  [ "${size:-0}" -gt 1000000 ] && : >"$dir"
-  : >>"$dir"
+  [ "${size:-0}" -gt 1000000 ] && true >"$dir"
+  true >>"$dir"
   printf '%s %s begin\n' "$mark" "$id"
   "$tail" -n 0 -s 0.05 -f "$dir" 2>/dev/null &
   tail1=$!
@@ -697,9 +699,9 @@ op_probe() {
     return
   fi
   section gpus
-  timeout -k 2 "$2" "$smi" "--query-gpu=$3" --format=csv,noheader,nounits 2>/dev/null </dev/null
+  "$timeout" -k 2 "$2" "$smi" "--query-gpu=$3" --format=csv,noheader,nounits 2>/dev/null </dev/null
   gpus=$?
-  apps=$(timeout -k 2 "$2" "$smi" "--query-compute-apps=$4" --format=csv,noheader,nounits 2>/dev/null </dev/null)
+  apps=$("$timeout" -k 2 "$2" "$smi" "--query-compute-apps=$4" --format=csv,noheader,nounits 2>/dev/null </dev/null)
   status=$?
   section apps
   printf '%s\n' "$apps"

@@ -152,6 +152,12 @@ def quick_bench(tmp_path: Path) -> Iterator[Workbench]:
         made.close()
 
 
+@pytest.fixture
+def mark() -> str:
+    """A number of seconds to sleep that nobody else sleeps."""
+    return f"1000{secrets.randbelow(10**6)}.{secrets.randbelow(10**6)}"
+
+
 def living(mark: str) -> list[int]:
     """Pids of processes that live and have this word on their command line."""
     found = []

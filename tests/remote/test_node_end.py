@@ -1,0 +1,197 @@
+"""node.sh: how jobs end, are ended, and what is left of them: nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from time import sleep
+
+from mgpu.core.lifecycle import PartEvent
+from mgpu.core.model import AttemptState, FailureClass, JobId, NodeName, Part
+from mgpu.core.reconcile import news_of
+from tests.remote.conftest import Workbench, living, wait_until
+
+ENDS = {
+    "exit 0": "0",
+    "exit 1": "1",
+    "exit 75": "75",  # also what flock says for a lease that is taken
+    "exit 126": "126",
+    "exit 255": "255",
+    "exec /does/not/exist": "127",
+    "exec /etc/passwd": "126",
+    "kill -INT $$; echo survived": "130",
+    "kill -KILL $$": "137",
+    "kill -TERM $$": "143",
+    "exec sh -c 'kill -PIPE $$'": "141",
+    "kill -USR1 $$": "138",
+}
+
+
+def test_exit_codes_are_exact(bench: Workbench) -> None:
+    (bench.folder / "account/core").write_text("")
+    for number, script in enumerate(ENDS):
+        assert bench.start(f"{number}.1", f"ulimit -c 0; {script}") is None
+    found = {script: bench.exit_of(f"{number}.1") for number, script in enumerate(ENDS)}
+    assert found == ENDS
+    for number, script in enumerate(ENDS):
+        assert bench.output(f"{number}.1") == b"", script
+        if "exec /" not in script:
+            assert bench.output(f"{number}.1", "stderr") == b"", script
+
+
+def test_output_arrives_byte_for_byte(bench: Workbench) -> None:
+    everything = bytes(range(256)) * 16 + b"\xff\xfe" + b"x" * 1_000_000
+    (bench.folder / "blob").write_bytes(everything)
+    assert bench.run("1.1", f"cat {bench.folder}/blob; cat {bench.folder}/blob {bench.folder}/blob >&2") == "0"
+    assert bench.output("1.1") == everything
+    assert bench.output("1.1", "stderr") == everything * 2
+    assert bench.look("1.1").sizes == (len(everything), 2 * len(everything))
+
+
+ESCAPES = {
+    "own session": "setsid sleep MARK &",
+    "no hangup": "nohup sleep MARK >/dev/null 2>&1 &",
+    "twice forked": "sh -c 'sleep MARK & exit' &",
+    "no environment": "env -i setsid $(command -v sleep) MARK &",
+    "ignores all": "setsid sh -c 'trap \"\" TERM HUP INT; sleep MARK; sleep MARK' &",
+    "closed everything": "exec 9<&-; sleep MARK </dev/null >/dev/null 2>&1 &",
+}
+
+
+def test_who_leaves_the_job_is_ended_with_it(bench: Workbench, mark: str) -> None:
+    uuids = bench.devices(2)
+    script = "\n".join(ESCAPES.values()).replace("MARK", mark)
+    assert bench.run("1.1", f"{script}\nsleep 0.2\nexit 3", uuids) == "3"
+    assert living(mark) == []
+    assert bench.run("2.1", "echo", uuids) == "0"
+
+
+def test_a_stop_ends_the_whole_tree_first_gently(bench: Workbench, mark: str) -> None:
+    uuids = bench.devices(1)
+    said = bench.folder / "said"
+    gentle = f"trap 'sleep 0.3; echo saved >>{said}; exit 9' TERM; sleep {mark} & wait"
+    bench.start("1.1", gentle, uuids)
+    stubborn = "\n".join([*ESCAPES.values(), "trap '' TERM; sleep MARK; sleep MARK"])
+    bench.start("2.1", stubborn.replace("MARK", mark))
+    for key in ("1.1", "2.1"):
+        bench.wait(key, "started")
+    wait_until(lambda: len(living(mark)) >= len(ESCAPES) + 2)
+    assert bench.stop("1.1", grace_s=10) == ("ok", "stopping")
+    assert bench.stop("2.1", grace_s=0) == ("ok", "stopping")
+    assert bench.exit_of("1.1") == "9"
+    assert bench.exit_of("2.1") == "137"
+    assert said.read_text() == "saved\n"
+    assert bench.record("1.1", "stop") == "CANCEL"
+    assert living(mark) == []
+    assert bench.run("3.1", "echo", uuids) == "0"
+
+
+def test_a_time_limit_ends_the_job_on_the_node_itself(bench: Workbench, mark: str) -> None:
+    bench.start("1.1", f"trap 'echo late; exit 0' TERM; sleep {mark} & wait", time_limit_s=1)
+    assert bench.exit_of("1.1") == "0"
+    assert bench.record("1.1", "stop") == "TIMEOUT"
+    assert bench.output("1.1") == b"late\n"
+    assert living(mark) == []
+
+
+def test_a_limit_that_is_not_reached_leaves_no_timer(bench: Workbench) -> None:
+    assert bench.run("1.1", "sleep 0.1", time_limit_s=3600) == "0"
+    wait_until(lambda: not living(str(bench.place("1.1"))), "the end of the timer")
+    assert bench.record("1.1", "stop") is None
+    deadline, started = bench.wait("1.1", "deadline"), bench.wait("1.1", "started").split(":")[1]
+    assert int(deadline) == int(float(started)) + 3600
+
+
+def test_a_deadline_can_be_moved_while_it_runs(quick_bench: Workbench) -> None:
+    bench = quick_bench
+    bench.start("1.1", "sleep 3.5; echo done", time_limit_s=2)
+    bench.wait("1.1", "deadline")
+    deadline = bench.place("1.1") / "deadline"
+    (deadline.parent / "new").symlink_to(str(int(deadline.readlink().name) + 3600))
+    (deadline.parent / "new").rename(deadline)
+    assert bench.exit_of("1.1") == "0"
+    assert bench.record("1.1", "stop") is None
+
+
+# --- when those who watch are killed --------------------------------------------------------------------------------
+
+
+def part_of(key: str, **known: object) -> Part:
+    job, attempt = key.split(".")
+    place = (JobId(int(job)), int(attempt), 0, NodeName("node001"), "", (), ())
+    return Part(*place, AttemptState.RUNNING, started=1.0, **known)  # type: ignore[arg-type]
+
+
+def test_a_killed_supervisor_is_an_orphaned_job(bench: Workbench, mark: str) -> None:
+    uuids = bench.devices(1)
+    bench.start("1.1", f"sleep {mark}", uuids)
+    bench.wait("1.1", "started")
+    wait_until(lambda: bool(living(mark)))
+    os.kill(int(bench.wait("1.1", "pid").split(":")[0]), signal.SIGKILL)
+    wait_until(lambda: not bench.look("1.1").alive)
+    assert [news.event for news in news_of(part_of("1.1"), bench.tokens["1.1"], bench.answer("1.1"))] == [
+        PartEvent.STARTED,
+        PartEvent.ORPHANED,
+    ]
+    assert bench.run("2.1", "echo", uuids).startswith("fail:newcomer:")
+    assert bench.stop("1.1", reason="ORPHANED") == ("ok", "stopping")
+    bench.wait("1.1", "clean")
+    assert living(mark) == []
+    assert bench.run("3.1", "echo", uuids) == "0"
+
+
+def test_a_job_that_ends_well_without_its_supervisor_keeps_its_code(bench: Workbench) -> None:
+    bench.start("1.1", f"while [ ! -e {bench.folder}/go ]; do sleep 0.05; done; exit 7")
+    bench.wait("1.1", "started")
+    os.kill(int(bench.wait("1.1", "pid").split(":")[0]), signal.SIGKILL)
+    (bench.folder / "go").touch()
+    assert bench.wait("1.1", "exit").startswith("7:")
+    assert bench.record("1.1", "clean") is None
+    bench.stop("1.1", reason="ORPHANED")
+    assert bench.exit_of("1.1") == "7"
+
+
+def test_a_killed_runner_ends_the_job(bench: Workbench, mark: str) -> None:
+    bench.start("1.1", f"sleep {mark}")
+    runner = int(bench.wait("1.1", "started").split(":")[0])
+    wait_until(lambda: bool(living(mark)))
+    os.kill(runner, signal.SIGKILL)
+    assert bench.exit_of("1.1") == "fail:supervisor:the job's supervising shell was killed"
+    assert living(mark) == []
+    *_, last = news_of(part_of("1.1"), bench.tokens["1.1"], bench.answer("1.1"))
+    assert (last.event, last.failure) == (PartEvent.EXITED, FailureClass.SUPERVISOR)
+
+
+def test_a_job_whose_run_directory_was_removed_is_ended_all_the_same(bench: Workbench, mark: str) -> None:
+    uuids = bench.devices(1)
+    bench.start("1.1", f"trap '' TERM; sleep {mark}; sleep {mark}", uuids)
+    bench.wait("1.1", "started")
+    wait_until(lambda: bool(living(mark)))
+    place = bench.place("1.1")
+    place.rename(bench.folder / "gone")
+    for path in (bench.folder / "gone").iterdir():
+        path.unlink()
+    (bench.folder / "gone").rmdir()
+    (news,) = news_of(part_of("1.1"), bench.tokens["1.1"], bench.answer("1.1"))
+    assert news.event is PartEvent.FOUND_ABSENT
+    assert bench.stop("1.1", grace_s=0) == ("ok", "stopping")
+    assert bench.exit_of("1.1").startswith("fail:supervisor:")
+    assert living(mark) == []
+    assert bench.run("2.1", "echo", uuids) == "0"
+
+
+def test_only_one_reaper_at_a_time(quick_bench: Workbench, mark: str) -> None:
+    bench = quick_bench
+    bench.start("1.1", f"trap '' TERM; sleep {mark}; sleep {mark}")
+    bench.wait("1.1", "started")
+    bench.stop("1.1", grace_s=3)
+    wait_until((bench.place("1.1") / "reaper").is_symlink)
+    for _ in range(5):
+        bench.stop("1.1", grace_s=3)
+    sleep(0.1)
+    assert len(living("mgpu-reap")) <= 1 or len([p for p in living("mgpu-reap") if _works_on(p, bench)]) == 1
+    assert bench.exit_of("1.1") == "137"
+
+
+def _works_on(pid: int, bench: Workbench) -> bool:
+    return pid in living(str(bench.place("1.1")))
