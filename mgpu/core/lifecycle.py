@@ -23,6 +23,7 @@ from mgpu.core.model import Attempt, AttemptState, FailureClass, Job, JobState, 
 
 
 class PartEvent(str, Enum):
+    BEGUN = "begun"  # its supervisor lives and prepares
     READY = "ready"  # prepared, waits for the other nodes
     STARTED = "started"
     LAUNCH_FAILED = "launch_failed"  # the command never ran
@@ -37,9 +38,13 @@ class PartEvent(str, Enum):
     GIVEN_UP = "given_up"  # an operator's word
 
 
+START_HANGS = "START_HANGS"  # a stop: the node took the start, and for long nothing came of it
+LEFTOVER = "LEFTOVER"  # a stop: the command has ended by itself, what it left behind has to be ended
+
 _P, _E = AttemptState, PartEvent
 
 PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
+    (_P.STARTING, _E.BEGUN): _P.STARTING,
     (_P.STARTING, _E.READY): _P.STARTING,
     (_P.STARTING, _E.STARTED): _P.RUNNING,
     (_P.STARTING, _E.LAUNCH_FAILED): _P.ENDED,
@@ -51,6 +56,7 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.STARTING, _E.FOUND_ABSENT): _P.STARTING,  # the request got lost: it is sent again
     (_P.STARTING, _E.ORPHANED): _P.STOPPING,
     (_P.STARTING, _E.STUCK): _P.STOPPING,
+    (_P.RUNNING, _E.BEGUN): _P.RUNNING,
     (_P.RUNNING, _E.READY): _P.RUNNING,
     (_P.RUNNING, _E.STARTED): _P.RUNNING,
     (_P.RUNNING, _E.LAUNCH_FAILED): _P.ENDED,
@@ -62,6 +68,7 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.RUNNING, _E.FOUND_ABSENT): _P.STOPPING,  # somebody removed its run directory: end it by its token
     (_P.RUNNING, _E.ORPHANED): _P.STOPPING,
     (_P.RUNNING, _E.STUCK): _P.RUNNING,
+    (_P.STOPPING, _E.BEGUN): _P.STOPPING,
     (_P.STOPPING, _E.READY): _P.STOPPING,
     (_P.STOPPING, _E.STARTED): _P.STOPPING,
     (_P.STOPPING, _E.LAUNCH_FAILED): _P.ENDED,
@@ -73,6 +80,7 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.STOPPING, _E.FOUND_ABSENT): _P.STOPPING,  # the stop request lays the fence
     (_P.STOPPING, _E.ORPHANED): _P.STOPPING,
     (_P.STOPPING, _E.STUCK): _P.STOPPING,
+    (_P.LOST, _E.BEGUN): _P.STARTING,
     (_P.LOST, _E.READY): _P.STARTING,
     (_P.LOST, _E.STARTED): _P.RUNNING,
     (_P.LOST, _E.LAUNCH_FAILED): _P.ENDED,
@@ -158,7 +166,7 @@ def _stop_of(part: Part, news: News) -> str:
     if news.event is PartEvent.STOP_WANTED:
         return news.stop
     if news.event in (PartEvent.ORPHANED, PartEvent.STUCK):
-        return news.event.name
+        return news.stop or news.event.name
     if news.event is PartEvent.FOUND_ABSENT and part.started is not None:
         return "RUN_DIRECTORY_GONE"
     return ""
@@ -174,6 +182,10 @@ def _lost_since(part: Part, state: AttemptState, news: News) -> float | None:
     return part.lost_since if part.lost_since is not None else news.at
 
 
+# Stops that come from trouble while the command runs: whatever it exits with then (0 too) is not its own end.
+_ENDED_BY_US = {PartEvent.ORPHANED.name: FailureClass.SUPERVISOR, START_HANGS: FailureClass.NODE_LOST}
+
+
 def _end_part(part: Part, news: News) -> Part:
     failure = news.failure
     if news.event in (PartEvent.REBOOTED, PartEvent.GIVEN_UP):
@@ -181,8 +193,8 @@ def _end_part(part: Part, news: News) -> Part:
         failure = FailureClass.NODE_LOST if part.started is not None else FailureClass.NODE
     elif news.event is PartEvent.FENCED:
         failure = FailureClass.SUPERVISOR if part.started is not None else FailureClass.STOPPED
-    elif news.event is PartEvent.EXITED and failure is FailureClass.NONE and news.exit_code:
-        failure = FailureClass.EXIT
+    elif news.event is PartEvent.EXITED and failure is FailureClass.NONE:
+        failure = _ENDED_BY_US.get(part.stop) or (FailureClass.EXIT if news.exit_code else FailureClass.NONE)
     # an exit that nothing is to be read from needs no collecting
     never_ran = news.event in (PartEvent.FENCED, PartEvent.LAUNCH_FAILED, PartEvent.GIVEN_UP)
     return replace(

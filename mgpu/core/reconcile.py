@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mgpu.core.lifecycle import News, PartEvent
+from mgpu.core.lifecycle import LEFTOVER, News, PartEvent
 from mgpu.core.model import FailureClass, JobId, Part, PartKey
 
 
@@ -84,12 +84,15 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
         news.append(News(part.key, PartEvent.STARTED, answer.when(when), notice=notice.strip("-"), **known))
     elif "ready" in found.records:
         news.append(News(part.key, PartEvent.READY, at, **known))
+    elif found.alive:
+        news.append(News(part.key, PartEvent.BEGUN, at, **known))
     if "exit" in found.records and ("clean" in found.records or boot_id != answer.boot_id):
         news.append(_exit_news(part.key, found.records["exit"], answer.when))
     elif "stuck" in found.records:
         news.append(News(part.key, PartEvent.STUCK, at, reason=f"processes cannot be killed: {found.records['stuck']}"))
     elif not found.alive:
-        news.append(News(part.key, PartEvent.ORPHANED, at, reason="the supervising shell is gone"))
+        stop = LEFTOVER if "exit" in found.records else ""
+        news.append(News(part.key, PartEvent.ORPHANED, at, stop=stop, reason="the supervising shell is gone"))
     return news
 
 

@@ -1,0 +1,66 @@
+"""A command that we ended because of trouble around it did not end by itself, whatever it exits with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mgpu.core.lifecycle import LEFTOVER, START_HANGS, News, PartEvent, step_part
+from mgpu.core.model import AttemptState, DeviceUuid, FailureClass, JobId, NodeName, Part
+from mgpu.core.reconcile import NodeAnswer, PartAnswer, news_of
+
+TOKEN = "f" * 32
+PART = Part(
+    job_id=JobId(3),
+    attempt=1,
+    rank=0,
+    node=NodeName("n1"),
+    account="alice",
+    devices=(0,),
+    uuids=(DeviceUuid("GPU-1"),),
+    state=AttemptState.RUNNING,
+    boot_id="boot",
+    started=10.0,
+)
+RECORDS = {"pid": f"12:34:boot:{TOKEN}", "started": "13:10.0:-"}
+
+
+def look(part: Part, alive: bool = False, **records: str) -> Part:
+    answer = NodeAnswer({"3.1": PartAnswer({**RECORDS, **records}, alive)}, 100.0, "boot", 100.0)
+    for news in news_of(part, TOKEN, answer):
+        part = step_part(part, news)
+    return part
+
+
+@pytest.mark.parametrize("code", [0, 143])
+def test_exit_after_the_supervisor_was_killed(code: int) -> None:
+    orphaned = look(PART)
+    assert (orphaned.state, orphaned.stop) == (AttemptState.STOPPING, "ORPHANED")
+    ended = look(orphaned, stop="ORPHANED", exit=f"{code}:50.0", clean="51.0")
+    assert (ended.state, ended.failure) == (AttemptState.ENDED, FailureClass.SUPERVISOR)
+
+
+@pytest.mark.parametrize(("code", "failure"), [(0, FailureClass.NONE), (7, FailureClass.EXIT)])
+def test_exit_before_the_supervisor_was_killed_counts(code: int, failure: FailureClass) -> None:
+    orphaned = look(PART, exit=f"{code}:40.0")
+    assert (orphaned.state, orphaned.stop) == (AttemptState.STOPPING, LEFTOVER)
+    ended = look(orphaned, exit=f"{code}:40.0", stop=LEFTOVER, clean="51.0")
+    assert (ended.failure, ended.exit_code) == (failure, code)
+
+
+def test_exit_of_a_start_that_was_given_up_is_the_nodes_fault() -> None:
+    given_up = replace(PART, state=AttemptState.STOPPING, stop=START_HANGS)
+    ended = look(given_up, alive=True, stop=START_HANGS, exit="0:50.0", clean="51.0")
+    assert ended.failure is FailureClass.NODE_LOST
+
+
+def test_a_part_that_only_prepares_is_found_again() -> None:
+    lost = step_part(
+        replace(PART, state=AttemptState.STARTING, started=None), News(PART.key, PartEvent.UNREACHABLE, 9.0)
+    )
+    assert lost.state is AttemptState.LOST
+    answer = NodeAnswer({"3.1": PartAnswer({"pid": RECORDS["pid"]}, alive=True)}, 100.0, "boot", 100.0)
+    (news,) = news_of(lost, TOKEN, answer)
+    found = step_part(lost, news)
+    assert (found.state, found.pid, found.lost_since) == (AttemptState.STARTING, 12, None)
