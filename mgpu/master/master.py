@@ -208,8 +208,8 @@ class Master:
             self._waits = {}
             return board
         plan = schedule.plan(planning.snapshot(self._config, self._views, pending, now), self._policies)
-        ready = self._fresh(plan, now)
-        self._waits = {wait.job_id: wait for wait in plan.waits}
+        ready, stale = self._fresh(plan, now)
+        self._waits = {wait.job_id: wait for wait in (*plan.waits, *stale)}
         if not ready:
             return board
         places = {name: self._place(name, link) for name, link in self._links.items()}
@@ -230,18 +230,21 @@ class Master:
         # a master that has just begun may give out a node before it has logged in there itself
         return planning.Place(link.account, link.address or link.config.ssh.host, seen.hostname if seen else "")
 
-    def _fresh(self, plan: Plan, now: float) -> list[Start]:
-        """The starts that may be committed; the nodes of the others are probed."""
+    def _fresh(self, plan: Plan, now: float) -> tuple[list[Start], list[Wait]]:
+        """The starts that may be committed, and why the others may not yet: their nodes are probed."""
         observations = {name: node.observation for name, node in self._nodes.items()}
-        ready = []
+        ready, waits = [], []
         for start in plan.starts:
             stale = planning.stale_nodes(start, observations, now)
             for name in stale:
                 self._moved_at = self._clock.monotonic()  # the start waits for that look alone
                 self._links[name].probe()
-            if not stale:
+            if stale:
+                asked = f"{', '.join(stale)}: asked what runs there before GPUs are given out"
+                waits.append(Wait(start.job_id, "Probing", asked))
+            else:
                 ready.append(start)
-        return ready
+        return ready, waits
 
     def _elsewhere(self, job: Job, parts: tuple[Part, ...]) -> bool:
         """Some node that has not failed this job could take it, as far as its request names nodes."""

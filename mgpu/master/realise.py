@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.core import launch
-from mgpu.core.lifecycle import News, PartEvent
+from mgpu.core.lifecycle import START_HANGS, News, PartEvent
 from mgpu.core.model import AttemptState, NodeName, Part, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.master.board import Board, Running
@@ -19,7 +19,7 @@ LOOK_SOON_S = 1.0  # while something begins or ends
 LOOK_S = 10.0  # the sweep that finds what no event told
 LOOK_LOST_S = (1.0, 30.0)  # backoff while contact is lost
 START_LIMIT_S = 60.0  # from the request to `started`: then the node hangs
-STOP_AGAIN_S = 5.0
+AGAIN_S = 5.0  # a stop or a go of which nothing shows may not have arrived
 
 
 @dataclass(slots=True)
@@ -73,10 +73,10 @@ class Realiser:
         if part.state is AttemptState.STARTING and not part.ready:
             if self._first("start", part.key, monotonic):
                 link.start(known, self._launch(item, part, link))
-            elif monotonic - self._given["start", part.key] > START_LIMIT_S:
+            elif monotonic - self._given.get(("start", part.key), monotonic) > START_LIMIT_S:
                 self._give_up_start(part, now)
-        elif part.state is AttemptState.STARTING and all(_waits(other) for other in item.parts):
-            if self._first("go", part.key, monotonic):
+        elif part.state is AttemptState.STARTING and _together(item.parts):
+            if self._repeatedly("go", part.key, monotonic):
                 link.go(part)
         elif part.state is AttemptState.STOPPING and self._repeatedly("stop", part.key, monotonic):
             link.stop(known)
@@ -84,7 +84,7 @@ class Realiser:
     def _give_up_start(self, part: Part, now: float) -> None:
         """The node took the request and nothing comes of it. Its records tell what it hung on, once it is ended."""
         self.again("start", part.key)
-        news = News(part.key, PartEvent.STOP_WANTED, now, stop="START_HANGS", reason="the start hangs")
+        news = News(part.key, PartEvent.STOP_WANTED, now, stop=START_HANGS, reason="the start hangs")
         self._inbox.put(Heard(part.node, (news,)))
 
     def _launch(self, item: Running, part: Part, link: NodeLink) -> launch.Launch:
@@ -104,7 +104,7 @@ class Realiser:
         return True
 
     def _repeatedly(self, what: str, key: PartKey, monotonic: float) -> bool:
-        if (what, key) in self._under_way or monotonic - self._given.get((what, key), -1e9) < STOP_AGAIN_S:
+        if (what, key) in self._under_way or monotonic - self._given.get((what, key), -1e9) < AGAIN_S:
             return False
         self._note(what, key, monotonic)
         return True
@@ -142,5 +142,8 @@ class Realiser:
         return LOOK_SOON_S if changing else LOOK_S
 
 
-def _waits(part: Part) -> bool:
-    return part.state is AttemptState.STARTING and part.ready
+def _together(parts: Sequence[Part]) -> bool:
+    """They may begin: all of them wait, or the word was given already (it may have reached some of them only)."""
+    return all(part.ready and part.state is AttemptState.STARTING for part in parts) or any(
+        part.started is not None for part in parts
+    )
