@@ -1,0 +1,179 @@
+"""What must be true of the stored state, compared with what really happened. Reads the database file by itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mgpu.core.model import JobId, PartKey
+from mgpu.store.spool import Spool
+from tests.sim.node import VirtualNode
+from tests.sim.truth import Story, Truth
+
+FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+MOST_FAILURES = 5  # retries.max
+
+
+class Books:
+    def __init__(self, path: Path, spool: Spool, truth: Truth, nodes: Mapping[str, VirtualNode]) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection.row_factory = sqlite3.Row
+        self._spool = spool
+        self._truth = truth
+        self._nodes = nodes
+        self._ended: set[tuple[int, int, int]] = set()
+        self._collected: set[tuple[int, int, int]] = set()
+        self._final: set[int] = set()
+        self.cancelled: set[int] = set()  # jobs with a wish to end them
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
+        return self._connection.execute(query, values).fetchall()
+
+    # --- after every pass -------------------------------------------------------------------------------------------
+
+    def check(self, waits: Iterable[JobId] | None) -> None:
+        """`waits` None = this pass came to no plan."""
+        self._connection.execute("BEGIN")
+        try:
+            self._check_holds()
+            self._check_parts()
+            self._check_jobs(waits)
+        finally:
+            self._connection.execute("COMMIT")
+
+    def _check_holds(self) -> None:
+        held = self.rows("SELECT node, uuid, job_id, attempt, rank FROM holds WHERE released IS NULL")
+        live = self.rows("SELECT node, uuids, job_id, attempt, rank FROM parts WHERE state <> 'ENDED'")
+        wanted = {
+            (r["node"], uuid, r["job_id"], r["attempt"], r["rank"]) for r in live for uuid in json.loads(r["uuids"])
+        }
+        if {tuple(row) for row in held} != wanted:
+            self._truth.violate(f"held: {sorted(tuple(row) for row in held)}, but live parts have {sorted(wanted)}")
+        if len({(row["node"], row["uuid"]) for row in held}) != len(held):
+            self._truth.violate("a device is held twice")
+        crooked = self.rows(
+            "SELECT a.job_id, a.number FROM attempts a WHERE (a.state = 'ENDED') <> NOT EXISTS (SELECT 1 FROM parts p"
+            " WHERE p.job_id = a.job_id AND p.attempt = a.number AND p.state <> 'ENDED')"
+        )
+        for row in crooked:
+            self._truth.violate(f"attempt {row['job_id']}.{row['number']} and its parts disagree about being over")
+
+    def _check_parts(self) -> None:
+        for row in self.rows("SELECT * FROM parts WHERE state = 'ENDED'"):
+            which = (row["job_id"], row["attempt"], row["rank"])
+            if which not in self._ended:
+                self._ended.add(which)
+                self._check_ended(row)
+            if row["collected"] and which not in self._collected:
+                self._collected.add(which)
+                self._check_collected(row)
+
+    def _check_ended(self, row: sqlite3.Row) -> None:
+        key = f"{row['job_id']}.{row['attempt']}"
+        story = self._truth.story(key, row["node"])
+        if story.processes:
+            self._truth.violate(f"{key} on {row['node']} is ENDED, and {story.processes} processes of it live")
+        story.stored_as_ended = True
+
+    def _check_collected(self, row: sqlite3.Row) -> None:
+        key = f"{row['job_id']}.{row['attempt']}"
+        story = self._truth.story(key, row["node"])
+        part = PartKey(row["job_id"], row["attempt"], row["rank"])
+        for stream in ("stdout", "stderr"):
+            real = bytes(story.output[stream])
+            stored = self._spool.read(part, stream, 0, len(real) + 1)  # type: ignore[arg-type]
+            if stored != real:
+                self._truth.violate(f"{stream} of {key} rank {row['rank']}: {stored!r} is stored, it was {real!r}")
+
+    # --- jobs -------------------------------------------------------------------------------------------------------
+
+    def _check_jobs(self, waits: Iterable[JobId] | None) -> None:
+        jobs = self.rows("SELECT * FROM jobs")
+        for job in jobs:
+            if job["state"] in FINAL and job["job_id"] not in self._final:
+                self._final.add(job["job_id"])
+                self._check_final(job)
+        if waits is not None:
+            known = set(waits)
+            for job in jobs:
+                if job["state"] == "PENDING" and job["job_id"] not in known:
+                    self._truth.violate(f"job {job['job_id']} is PENDING, and nothing says why")
+        odd = self.rows(
+            "SELECT j.job_id, j.state FROM jobs j WHERE (j.state = 'RUNNING') <> EXISTS (SELECT 1 FROM parts p"
+            " WHERE p.job_id = j.job_id AND p.state <> 'ENDED')"
+        )
+        for job in odd:
+            self._truth.violate(f"job {job['job_id']} is {job['state']}, which its parts are not")
+
+    def _check_final(self, job: sqlite3.Row) -> None:
+        number, state, reason = job["job_id"], job["state"], job["reason"]
+        name = f"job {number} is {state} ({reason}: {job['detail']})"
+        stories = self._truth.of_attempt(number, job["attempt"])
+        ran = [story for story in stories if story.starts]
+        if state == "COMPLETED" and not self._complete(number, job["attempt"]):
+            self._truth.violate(f"{name}, but {stories}")
+        if state == "CANCELLED" and number not in self.cancelled:
+            self._truth.violate(f"{name}, and nobody wanted that")
+        if state == "TIMEOUT" and not any(story.timed_out for story in stories):
+            self._truth.violate(f"{name}, and no time limit was reached")
+        if state == "NODE_FAIL" and not any(story.rebooted or story.hung for story in stories):
+            self._truth.violate(f"{name}, and no node went down")
+        if state == "FAILED":
+            codes = {story.exit_code for story in ran if story.exit_recorded and not story.ended_by_us}
+            if reason == "NonZeroExitCode" and (not job["exit_code"] or job["exit_code"] not in codes):
+                self._truth.violate(f"{name} with exit code {job['exit_code']}, but {stories}")
+            if reason == "SupervisorKilled" and not any(story.guard_killed for story in stories):
+                self._truth.violate(f"{name}, and nobody did")
+        self._check_attempts(job, name)
+
+    def _check_attempts(self, job: sqlite3.Row, name: str) -> None:
+        failures = [
+            (row["number"], row["failure"])
+            for row in self.rows("SELECT number, failure FROM attempts WHERE job_id = ? ORDER BY number", job["job_id"])
+        ]
+        before = [failure for _, failure in failures if failure in ("node", "directory", "stopped")]
+        if job["reason"] == "LaunchFailed" and len(before) <= MOST_FAILURES and "directory" not in before:
+            self._truth.violate(f"{name} after {failures}")
+        own = sum(failure == "exit" for _, failure in failures)
+        if own > json.loads(job["spec"]).get("retries", 0) + 1:
+            self._truth.violate(f"{name}: its own exit was retried too often: {failures}")
+        for number, failure in failures:
+            stories = self._truth.of_attempt(job["job_id"], number)
+            if failure == "node_lost" and not any(story.rebooted or story.hung for story in stories):
+                self._truth.violate(f"{name}: attempt {number} ended as node_lost, but {stories}")
+            over = self._complete(job["job_id"], number) and not any(story.timed_out for story in stories)
+            if over and job["state"] != "COMPLETED" and job["job_id"] not in self.cancelled:
+                self._truth.violate(f"{name}, but attempt {number} of it completed: {stories}")
+
+    def _complete(self, job: int, attempt: int) -> bool:
+        """Every part ran its command to a good end by itself."""
+        parts = self.rows("SELECT node FROM parts WHERE job_id = ? AND attempt = ?", job, attempt)
+        stories: list[Story] = [self._truth.story(f"{job}.{attempt}", part["node"]) for part in parts]
+        return bool(stories) and all(
+            story.exit_recorded and story.exit_code == 0 and not story.ended_by_us for story in stories
+        )
+
+    # --- at the end -------------------------------------------------------------------------------------------------
+
+    def unfinished(self) -> str:
+        """What is still to come; "" = nothing."""
+        jobs = self.rows("SELECT job_id, state, reason, detail FROM jobs WHERE state NOT IN (?, ?, ?, ?, ?)", *FINAL)
+        parts = self.rows("SELECT job_id, attempt, rank, state FROM parts WHERE state <> 'ENDED' OR collected = 0")
+        return "; ".join(str(tuple(row)) for row in (*jobs, *parts))
+
+    def check_end(self, submitted: int) -> None:
+        found = self.rows("SELECT count(*) FROM jobs")[0][0]
+        if found != submitted:
+            self._truth.violate(f"{submitted} jobs were submitted, {found} are stored")
+        for story in self._truth.stories.values():
+            if story.processes:
+                self._truth.violate(f"at the end {story} still runs")
+        for node in self._nodes.values():
+            held = [key for key, ours in node.supervised.items() if ours.holds_lease]
+            if held:
+                self._truth.violate(f"at the end {held} still hold leases on {node.name}")
