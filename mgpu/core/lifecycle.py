@@ -67,7 +67,7 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.RUNNING, _E.UNREACHABLE): _P.LOST,
     (_P.RUNNING, _E.FOUND_ABSENT): _P.STOPPING,  # somebody removed its run directory: end it by its token
     (_P.RUNNING, _E.ORPHANED): _P.STOPPING,
-    (_P.RUNNING, _E.STUCK): _P.RUNNING,
+    (_P.RUNNING, _E.STUCK): _P.STOPPING,
     (_P.STOPPING, _E.BEGUN): _P.STOPPING,
     (_P.STOPPING, _E.READY): _P.STOPPING,
     (_P.STOPPING, _E.STARTED): _P.STOPPING,

@@ -74,11 +74,16 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
         return [News(part.key, PartEvent.LAUNCH_FAILED, at, failure=FailureClass.NODE, reason=_FOREIGN_GATE)]
     if boot_id != answer.boot_id and "exit" not in found.records:
         return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
+    return [*_progress(part, found, answer), *_outcome(part, found, answer, boot_id)]
+
+
+def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
     news = []
+    at = answer.at
     if "stop" in found.records and not part.stop:
         # decided on the node: the time limit
         news.append(News(part.key, PartEvent.STOP_WANTED, at, stop=found.records["stop"]))
-    known = _gate(gate)
+    known = _gate(found.records["pid"])
     if "started" in found.records:
         _, when, notice = ([*found.records["started"].split(":"), "", ""])[:3]
         news.append(News(part.key, PartEvent.STARTED, answer.when(when), notice=notice.strip("-"), **known))
@@ -86,16 +91,22 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
         news.append(News(part.key, PartEvent.READY, at, **known))
     elif found.alive:
         news.append(News(part.key, PartEvent.BEGUN, at, **known))
-    if "exit" in found.records and ("clean" in found.records or boot_id != answer.boot_id):
-        news.append(_exit_news(part.key, found.records["exit"], answer.when))
-    elif "stuck" in found.records:
-        news.append(News(part.key, PartEvent.STUCK, at, reason=f"processes cannot be killed: {found.records['stuck']}"))
-    elif not found.alive:
-        stop = LEFTOVER if "exit" in found.records else ""
-        news.append(News(part.key, PartEvent.ORPHANED, at, stop=stop, reason="the supervising shell is gone"))
     return news
 
 
+def _outcome(part: Part, found: PartAnswer, answer: NodeAnswer, boot_id: str) -> list[News]:
+    if "exit" in found.records and ("clean" in found.records or boot_id != answer.boot_id):
+        return [_exit_news(part.key, found.records["exit"], answer.when)]
+    if "stuck" in found.records:
+        reason = f"processes cannot be killed: {found.records['stuck']}"
+        return [News(part.key, PartEvent.STUCK, answer.at, reason=reason)]
+    if not found.alive:
+        stop = LEFTOVER if "exit" in found.records else ""
+        return [News(part.key, PartEvent.ORPHANED, answer.at, stop=stop, reason="the supervising shell is gone")]
+    return []
+
+
+_NO_EXIT_CODE = "its exit code was not recorded"
 _FOREIGN_GATE = "the run directory belongs to another attempt of the same number"
 
 
@@ -104,7 +115,11 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
     head, _, uptime = record.rpartition(":")
     at = when(uptime)
     if not head.startswith("fail:"):
-        return News(key, PartEvent.EXITED, at, exit_code=_number(head) or 0)
+        code = _number(head)
+        if code is None:
+            # never taken for a success
+            return News(key, PartEvent.EXITED, at, failure=FailureClass.SUPERVISOR, reason=_NO_EXIT_CODE)
+        return News(key, PartEvent.EXITED, at, exit_code=code)
     _, word, text = ([*head.split(":", 2), "", ""])[:3]
     failure = _FAILURES.get(word, FailureClass.NODE)
     event = PartEvent.EXITED if failure is FailureClass.SUPERVISOR else PartEvent.LAUNCH_FAILED
@@ -113,7 +128,7 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
 
 def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     """A line of the events file: `JOB.ATTEMPT started UPTIME NOTICE GATE`, `ready UPTIME GATE`,
-    `ended STOP OUT,ERR, RECORD` (sizes in bytes), `failed TEXT`. A hint: what cannot be read is left to the next look."""
+    `ended STOP OUT,ERR, RECORD` (sizes in bytes). A hint: what cannot be read is left to the next look."""
     name, _, rest = line.partition(" ")
     word, _, rest = rest.partition(" ")
     job, _, attempt = name.partition(".")
@@ -130,6 +145,8 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     if word == "ended":
         stop, _, rest = rest.partition(" ")
         sizes, _, record = rest.partition(" ")
+        if not record:
+            return ()
         news = replace(_exit_news(key, record, when), sizes=_sizes(sizes))
         if stop == "-":
             return (news,)
@@ -150,7 +167,8 @@ ANY_RANK = -1  # in a key: the part on the node that the news comes from
 def _gate(text: str) -> dict[str, Any]:
     """PID:TICKS:BOOT, as keywords of News."""
     pid, ticks, boot_id = ([*text.split(":"), "", ""])[:3]
-    return {"pid": _number(pid), "start_ticks": _number(ticks), "boot_id": boot_id}
+    # pid 0: the job was found without its run directory, nobody watches over it
+    return {"pid": _number(pid) or None, "start_ticks": _number(ticks), "boot_id": boot_id}
 
 
 def refusal(key: PartKey, text: str, at: float) -> News:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState, DeviceUuid, FailureClass, JobId, NodeName, Part
 from mgpu.core.reconcile import news_of
 from mgpu.remote.runner import Refusal, ShellRunner
-from tests.remote.conftest import Workbench, living
+from tests.remote.conftest import Workbench, living, wait_until
 
 
 def part_of(key: str) -> Part:
@@ -170,8 +171,6 @@ def test_a_second_job_on_a_device_is_a_newcomer(bench: Workbench, count: int) ->
 
 
 def open_files(pid: int) -> list[str]:
-    from pathlib import Path
-
     return [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
 
 
@@ -213,7 +212,5 @@ def test_several_devices_are_asked_for_in_one_order(bench: Workbench) -> None:
 
 
 def _failed(bench: Workbench, key: str) -> bool:
-    from tests.remote.conftest import wait_until
-
     wait_until(lambda: bool(bench.look(key).records.keys() & {"exit", "started"}), f"outcome of {key}")
     return "started" not in bench.look(key).records

@@ -1,0 +1,63 @@
+"""What probes and their failures mean for a node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mgpu.core.health import ProbeFailure, next_probe_in, seen, unseen
+from mgpu.core.model import Node, NodeName, NodeState, Observation
+
+NAME = NodeName("node001")
+GOOD = Observation(NAME, 50.0, "boot", "host")
+SILENT = ProbeFailure("connection timed out")
+LASTING = ProbeFailure("host key unknown", lasting=True)
+N = NodeState
+
+
+def node(state: NodeState, **more: object) -> Node:
+    return Node(NAME, state, since=1.0, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "failures", "failure", "after"),
+    [
+        (N.UNKNOWN, 0, SILENT, N.DOWN),  # never seen: no reason to wait
+        (N.UP, 0, SILENT, N.UP),
+        (N.UP, 1, SILENT, N.UP),
+        (N.UP, 2, SILENT, N.DOWN),
+        (N.UP, 0, LASTING, N.DOWN),
+        (N.DOWN, 9, SILENT, N.DOWN),
+        (N.DRAINING, 9, SILENT, N.DRAINING),
+        (N.DRAINED, 9, LASTING, N.DRAINED),
+    ],
+)
+def test_failures(before: NodeState, failures: int, failure: ProbeFailure, after: NodeState) -> None:
+    found = unseen(node(before, failures=failures, last_seen=2.0, observation=GOOD), failure, 60.0, 3)
+    assert (found.state, found.failures) == (after, failures + 1)
+    assert (found.last_seen, found.observation) == (2.0, GOOD)
+    assert found.since == (60.0 if after is not before else 1.0)
+    assert found.reason == ("" if before in (N.DRAINING, N.DRAINED) else failure.reason)
+
+
+@pytest.mark.parametrize("before", list(NodeState))
+def test_a_good_answer_brings_back_what_nobody_drained(before: NodeState) -> None:
+    found = seen(node(before, failures=7, reason="operator's word"), GOOD, 60.0)
+    drained = before in (N.DRAINING, N.DRAINED)
+    assert found.state is (before if drained else N.UP)
+    assert found.reason == ("operator's word" if drained else "")
+    assert (found.failures, found.last_seen, found.observation) == (0, 50.0, GOOD)
+    assert found.since == (1.0 if drained or before is N.UP else 60.0)
+
+
+def test_gpus_that_cannot_be_read_are_a_reason_and_no_dead_node() -> None:
+    found = seen(node(N.UP), replace(GOOD, fault="nvidia-smi not found"), 60.0)
+    assert (found.state, found.reason) == (N.UP, "nvidia-smi not found")
+
+
+def test_probes_come_soon_after_a_failure_and_then_ever_more_rarely() -> None:
+    assert [next_probe_in(node(N.UP), 30.0, jitter) for jitter in (0.0, 0.5)] == [27.0, 30.0]
+    pauses = [next_probe_in(node(N.DOWN, failures=count), 10.0, 0.5) for count in range(1, 9)]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert next_probe_in(node(N.DOWN, failures=10_000), 120.0, 0.5) == 120.0

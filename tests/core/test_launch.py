@@ -1,0 +1,204 @@
+"""The shell text of a job: quoted so that no shell reads it otherwise, in the right order."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mgpu.core.launch import Launch, NodeWorld, fill_pattern, master_port, quote, render, visible_devices
+from mgpu.core.model import Command, CommandForm, DeviceUuid, JobId, JobKind, NodeName
+from tests.core.trial import job, part
+
+SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
+ARGV, SHELL, SCRIPT = CommandForm.ARGV, CommandForm.SHELL, CommandForm.SCRIPT
+
+# every byte but NUL, as words come from a command line
+WORDS = st.binary(max_size=12).filter(lambda word: b"\0" not in word)
+NASTY = st.sampled_from(
+    [b"", b"-n", b"'", b"'\\''", b"$(id)", b"`id`", b"*", b"a\nb", b"\\", b"!x", b"~", b"\xff\xfe", b"a  b"]
+)
+
+
+def text(word: bytes) -> str:
+    return word.decode("utf-8", "surrogateescape")
+
+
+def rendered(command: Command, ranks: int = 1, rank: int = 0, world: NodeWorld | None = None, **more: Any) -> Launch:
+    parts = [part(number) for number in range(ranks)]
+    addresses = [f"10.0.0.{number + 1}" for number in range(ranks)]
+    return render(job(command=command, **more), parts[rank], parts, "7.1", world or NodeWorld(), addresses)
+
+
+def run(
+    shell: str, launch: Launch, folder: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    if shutil.which(SHELLS[shell][0]) is None:
+        pytest.skip(f"no {shell} here")
+    (folder / "script").write_bytes(launch.script.encode("utf-8", "surrogateescape"))
+    (folder / "job").write_bytes(launch.job_file.encode("utf-8", "surrogateescape"))
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    argv = [*SHELLS[shell], str(folder / "script")]
+    return subprocess.run(argv, env={"PATH": path} | (env or {}), capture_output=True, check=False, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program that prints its arguments, each ended by a NUL."""
+    path = tmp_path_factory.mktemp("echo") / "echo"
+    path.write_text("#!/bin/sh\n[ $# = 0 ] || printf '%s\\0' \"$@\"\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(WORDS | NASTY, max_size=5), value=WORDS | NASTY)
+def test_words_and_values_arrive_byte_for_byte(
+    shell: str, echo: str, tmp_path: Path, words: list[bytes], value: bytes
+) -> None:
+    command = Command(ARGV, (echo, *map(text, words)))
+    done = run(shell, rendered(command, spec={"env": {"VALUE": text(value)}}), tmp_path)
+    assert done.stdout == b"".join(word + b"\0" for word in words)
+    shown = run(
+        shell, rendered(Command(SHELL, ('printf %s "$VALUE"',)), spec={"env": {"VALUE": text(value)}}), tmp_path
+    )
+    assert shown.stdout == value
+    assert done.stderr == shown.stderr == b""
+
+
+@given(WORDS)
+def test_a_quoted_word_is_one_word_of_quotes(word: bytes) -> None:
+    quoted = quote(text(word))
+    assert quoted.startswith("'") and quoted.endswith("'")
+    assert quoted[1:-1].replace("'\\''", "").count("'") == 0
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_who_has_the_last_word(shell: str, tmp_path: Path) -> None:
+    """The user's exports, then the node's setup, then the user's, then what mgpu itself says."""
+    world = NodeWorld(setup="A=$A-node; export CUDA_VISIBLE_DEVICES=all", env={"A": "inventory", "B": "inventory"})
+    spec = {"env": {"A": "user", "PYTHONUNBUFFERED": ""}, "setup": "A=$A-own; f() { echo defined; }"}
+    line = 'echo "$A $B $CUDA_VISIBLE_DEVICES [$PYTHONUNBUFFERED]"; f'
+    launch = rendered(Command(SHELL, (line,)), world=world, spec=spec)
+    assert run(shell, launch, tmp_path).stdout == b"user-node-own inventory 0 []\ndefined\n"
+    assert launch.shell == "bash"
+    assert rendered(Command(SHELL, (line,))).shell == "sh"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_scripts_and_their_interpreters(shell: str, tmp_path: Path) -> None:
+    def said(script: str, *words: str) -> bytes:
+        return run(shell, rendered(Command(SCRIPT, words, script, "x.sh")), tmp_path).stdout
+
+    assert said('echo "$1|$2"\n', "a b", "$x") == b"a b|$x\n"
+    assert said('#!/bin/bash\necho "${BASH_VERSION:+bash} $#"\n', "1") == b"bash 1\n"
+    assert said(f"#!{sys.executable}\nimport sys; print(sys.argv[1:])\n", "a'b", "") == b"[\"a'b\", '']\n"
+    assert said("#! /bin/sh -e  \nfalse\necho not reached\n") == b""
+    assert said("#!/usr/bin/env python3\nprint('by env')\n") == b"by env\n"
+    assert said("#!\necho empty\n") == b"empty\n"
+
+
+def test_a_virtual_environment_of_the_node(tmp_path: Path) -> None:
+    binaries = tmp_path / "my env/bin"
+    binaries.mkdir(parents=True)
+    (binaries / "tool").write_text("#!/bin/sh\necho mine\n")
+    (binaries / "tool").chmod(0o755)
+    found = run("bash", rendered(Command(ARGV, ("tool",)), spec={"virtual_env": str(tmp_path / "my env")}), tmp_path)
+    assert (found.stdout, found.stderr) == (b"mine\n", b"")
+    absent = run("bash", rendered(Command(ARGV, ("true",)), spec={"virtual_env": "/not/here"}), tmp_path)
+    assert absent.stderr.decode() == "mgpu: /not/here is not on this node: its programs are not in PATH\n"
+    assert absent.returncode == 0
+
+
+# --- environment ------------------------------------------------------------------------------------------------------
+
+
+def environment(**more: Any) -> dict[str, str]:
+    lines = rendered(Command(ARGV, ("true",)), **more).script.splitlines()
+    pairs = [line.removeprefix("export ").split("=", 1) for line in lines if line.startswith("export ")]
+    return {name: value.strip("'") for name, value in pairs}
+
+
+def test_the_environment_of_one_node() -> None:
+    env = environment()
+    assert not {"MASTER_ADDR", "MASTER_PORT"} & env.keys()
+    wanted = {"MGPU_RANK": "0", "MGPU_NNODES": "1", "MGPU_NODELIST": "node001", "MGPU_GPUS": "1", "MGPU_JOB_ID": "7"}
+    wanted |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0", "SLURM_JOB_ID": "7", "SLURM_NNODES": "1"}
+    assert wanted.items() <= env.items()
+    partial_sets = {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_LOCALID"}
+    assert not partial_sets & env.keys()
+
+
+def test_the_environment_of_several_nodes() -> None:
+    first, third = environment(ranks=3), environment(ranks=3, rank=2)
+    for env in (first, third):
+        assert (env["MASTER_ADDR"], env["MGPU_NNODES"], env["MGPU_NODELIST"]) == ("10.0.0.1", "3", "node[001-003]")
+        assert env["MGPU_GPUS"] == "3"
+    assert (first["MGPU_RANK"], third["MGPU_RANK"], third["SLURM_NODEID"]) == ("0", "2", "2")
+    assert (third["MGPU_NODE_ID"], first["MASTER_PORT"]) == ("node003", third["MASTER_PORT"])
+    assert rendered(Command(ARGV, ("true",)), ranks=2).gang
+    assert not rendered(Command(ARGV, ("true",))).gang
+
+
+@given(st.integers(1, 10**9), st.integers(1, 100))
+def test_ports_are_usable_and_neighbours_differ(job_id: int, attempt: int) -> None:
+    one, next_one = (replace(job(), job_id=JobId(number)) for number in (job_id, job_id + 1))
+    assert 1024 < master_port(one, attempt) < 65536
+    assert master_port(one, attempt) not in (master_port(next_one, attempt), master_port(one, attempt + 1))
+
+
+def test_visible_devices() -> None:
+    uuids = [DeviceUuid("GPU-a"), DeviceUuid("GPU-b")]
+    assert visible_devices([2, 3], uuids, by_uuid=False) == "2,3"
+    assert visible_devices([2, 3], uuids, by_uuid=True) == "GPU-a,GPU-b"
+    assert visible_devices([0], [DeviceUuid("MIG-1")], by_uuid=False) == "MIG-1"
+    assert visible_devices([], [], by_uuid=False) == ""  # no GPU at all, not "all of them"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "filled"),
+    [
+        ("out-%j.%r", "out-7.0"),
+        ("%n/%x_%a", "node001/na_me_0"),
+        ("100%%j", "100%j"),
+        ("%y %", "%y %"),
+        ("%%%j%", "%7%"),
+        ("", ""),
+    ],
+)
+def test_patterns_of_file_names(pattern: str, filled: str) -> None:
+    named = job()
+    named = replace(named, spec=replace(named.spec, name="na/me"))
+    assert fill_pattern(pattern, named, part()) == filled
+
+
+def test_only_a_batch_job_writes_files_on_the_node() -> None:
+    spec = {"output": "o-%j", "error": "e-%j"}
+    batch = rendered(Command(ARGV, ("true",)), spec=spec)
+    assert (batch.output, batch.error) == ("o-7", "e-7")
+    srun = rendered(Command(ARGV, ("true",)), kind=JobKind.SRUN, spec=spec)
+    assert (srun.output, srun.error) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("chdir", "workdir", "wanted"),
+    [("", "", ("/home/bob", False)), ("", "/work", ("/work", True)), ("/data", "/work", ("/data", True))],
+)
+def test_where_it_runs(chdir: str, workdir: str, wanted: tuple[str, bool]) -> None:
+    launch = rendered(Command(ARGV, ("true",)), world=NodeWorld(workdir=workdir), spec={"chdir": chdir})
+    assert (launch.directory, launch.directory_must_exist) == wanted
+
+
+def test_nodes_are_named_in_slurms_form() -> None:
+    parts = [part(0), part(1, node=NodeName("other9"))]
+    launch = render(job(command=Command(ARGV, ("true",))), parts[1], parts, "7.1", NodeWorld(), ["", ""])
+    assert "export MGPU_NODELIST='node001,other9'" in launch.script
+    assert "MASTER_ADDR" not in launch.script  # nobody knows it: better none than a wrong one

@@ -1,0 +1,161 @@
+"""What the records of a run directory, and the lines of the events file, mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgpu.core.lifecycle import News, PartEvent
+from mgpu.core.model import AttemptState, FailureClass, JobId, Part, PartKey
+from mgpu.core.reconcile import ANY_RANK, NodeAnswer, PartAnswer, event_news, news_of
+from tests.core.trial import BOOT, TOKEN, part
+
+OTHER_BOOT = BOOT.replace("1", "2")
+GATE = f"321:5000:{BOOT}:{TOKEN}"
+RAN = {"pid": GATE, "started": "330:90.00:-"}
+OVER = {"exit": "0:95.00", "clean": "96.00"}
+E = PartEvent
+
+
+def answer(records: dict[str, str] | None, alive: bool = True, boot: str = BOOT) -> NodeAnswer:
+    """At our time 1000 the node is up for 100 s."""
+    found = {} if records is None else {"7.1": PartAnswer(records, alive)}
+    return NodeAnswer(found, 100.0, boot, 1000.0)
+
+
+def told(records: dict[str, str] | None, of: Part | None = None, **more: Any) -> list[News]:
+    return news_of(of or part(), TOKEN, answer(records, **more))
+
+
+@pytest.mark.parametrize(
+    ("records", "more", "events"),
+    [
+        (None, {}, [E.FOUND_ABSENT]),
+        ({}, {}, [E.FOUND_ABSENT]),
+        ({"exit": "0:1"}, {}, [E.FOUND_ABSENT]),
+        ({"pid": "fenced"}, {}, [E.FENCED]),
+        ({"pid": GATE}, {}, [E.BEGUN]),
+        ({"pid": GATE}, {"alive": False}, [E.ORPHANED]),
+        ({"pid": GATE, "ready": "90.00"}, {}, [E.READY]),
+        (RAN, {}, [E.STARTED]),
+        ({**RAN, "ready": "89.00"}, {}, [E.STARTED]),
+        (RAN, {"alive": False}, [E.STARTED, E.ORPHANED]),
+        ({**RAN, "exit": "0:95.00"}, {}, [E.STARTED]),  # not yet clean: it still holds its devices
+        ({**RAN, "exit": "0:95.00"}, {"alive": False}, [E.STARTED, E.ORPHANED]),
+        ({**RAN, **OVER}, {"alive": False}, [E.STARTED, E.EXITED]),
+        ({**RAN, **OVER, "stuck": "77"}, {}, [E.STARTED, E.EXITED]),
+        ({**RAN, "stuck": "77 "}, {}, [E.STARTED, E.STUCK]),
+        ({**RAN, "stop": "TIMEOUT"}, {}, [E.STOP_WANTED, E.STARTED]),
+        ({**RAN, **OVER, "stop": "TIMEOUT"}, {}, [E.STOP_WANTED, E.STARTED, E.EXITED]),
+        ({"pid": GATE, "exit": "fail:node:no home:95", "clean": "96"}, {"alive": False}, [E.LAUNCH_FAILED]),
+        ({"pid": f"321:5000:{BOOT}:other"}, {}, [E.LAUNCH_FAILED]),
+        (RAN, {"boot": OTHER_BOOT}, [E.REBOOTED]),
+        ({**RAN, **OVER}, {"boot": OTHER_BOOT}, [E.STARTED, E.EXITED]),
+        ({**RAN, "exit": "4:95.00"}, {"boot": OTHER_BOOT}, [E.STARTED, E.EXITED]),
+    ],
+)
+def test_records_and_their_news(records: dict[str, str], more: dict[str, Any], events: list[PartEvent]) -> None:
+    assert [news.event for news in told(records, **more)] == events
+
+
+def test_a_reboot_of_a_known_boot() -> None:
+    known = part(boot_id=BOOT)
+    assert [news.event for news in told(None, known, boot=OTHER_BOOT)] == [E.REBOOTED]
+    assert [news.event for news in told(RAN, known, boot=OTHER_BOOT)] == [E.REBOOTED]
+    (news,) = told({**RAN, "exit": "4:95.00"}, known, boot=OTHER_BOOT)
+    assert (news.event, news.exit_code) == (E.EXITED, 4)
+
+
+def test_what_the_news_hold() -> None:
+    started, exited = told({**RAN, "started": "330:90.50:home", **OVER})
+    assert (started.pid, started.start_ticks, started.boot_id, started.notice) == (321, 5000, BOOT, "home")
+    assert (started.at, exited.at) == (990.5, 995.0)
+    stopped = part(state=AttemptState.STOPPING, stop="CANCEL")
+    assert [news.event for news in told({**RAN, "stop": "CANCEL"}, stopped)] == [E.STARTED]
+    unwatched, orphaned = told({"pid": f"0:0:{BOOT}:{TOKEN}", "started": "0:90:-"}, alive=False)
+    assert (unwatched.pid, orphaned.event) == (None, E.ORPHANED)
+
+
+@pytest.mark.parametrize(
+    ("record", "event", "failure", "code", "reason"),
+    [
+        ("0:95", E.EXITED, FailureClass.NONE, 0, ""),
+        ("255:95", E.EXITED, FailureClass.NONE, 255, ""),
+        (
+            "fail:node:lock path /tmp/x is obstructed:95",
+            E.LAUNCH_FAILED,
+            FailureClass.NODE,
+            None,
+            "lock path /tmp/x is obstructed",
+        ),
+        ("fail:directory:a:b: c:95", E.LAUNCH_FAILED, FailureClass.DIRECTORY, None, "a:b: c"),
+        ("fail:newcomer:held:95", E.LAUNCH_FAILED, FailureClass.NEWCOMER, None, "held"),
+        ("fail:aborted:stopped:95", E.LAUNCH_FAILED, FailureClass.STOPPED, None, "stopped"),
+        ("fail:supervisor:killed:95", E.EXITED, FailureClass.SUPERVISOR, None, "killed"),
+        ("fail:unheard of:text:95", E.LAUNCH_FAILED, FailureClass.NODE, None, "text"),
+        ("", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
+        ("x:95", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
+        ("-1:95", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
+    ],
+)
+def test_exit_records(record: str, event: PartEvent, failure: FailureClass, code: int | None, reason: str) -> None:
+    """A record that cannot be read is never taken for a success."""
+    *_, news = told({**RAN, "exit": record, "clean": "96"})
+    assert (news.event, news.failure, news.exit_code, news.reason) == (event, failure, code, reason)
+
+
+KEY = PartKey(JobId(7), 1, ANY_RANK)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("7.1 started 90.5 - 321:5000:boot", [News(KEY, E.STARTED, 90.5, 321, 5000, "boot")]),
+        ("7.1 started 90.5 home 321:5000:boot", [News(KEY, E.STARTED, 90.5, 321, 5000, "boot", notice="home")]),
+        ("7.1 ready 90.5 321:5000:boot", [News(KEY, E.READY, 90.5, 321, 5000, "boot")]),
+        ("7.1 ended - 5,2, 3:95.5", [News(KEY, E.EXITED, 95.5, exit_code=3, sizes=(5, 2))]),
+        ("7.1 ended - - 3:95.5", [News(KEY, E.EXITED, 95.5, exit_code=3)]),
+        (
+            "7.1 ended TIMEOUT 5,2, 143:95.5",
+            [News(KEY, E.STOP_WANTED, 95.5, stop="TIMEOUT"), News(KEY, E.EXITED, 95.5, exit_code=143, sizes=(5, 2))],
+        ),
+        (
+            "7.1 ended - 0,0, fail:node:a b: c:95.5",
+            [News(KEY, E.LAUNCH_FAILED, 95.5, failure=FailureClass.NODE, reason="a b: c", sizes=(0, 0))],
+        ),
+        ("7.1 ended - 5,2, ", []),
+        ("7.1 ended", []),
+        ("7.1 leftover 12 13", []),
+        ("7 started 90.5 - 321:5000:boot", []),
+        ("7.x started 90.5 - 321:5000:boot", []),
+        ("tail: events: file truncated", []),
+        ("", []),
+    ],
+)
+def test_event_lines(line: str, wanted: list[News]) -> None:
+    assert event_news(line, float) == tuple(wanted)
+
+
+def test_times_are_ours_whatever_the_node_writes() -> None:
+    found = answer({})
+    assert found.when("90") == 990.0
+    assert found.when("150") == 1000.0  # later than the look itself: not believed
+    assert found.when("yesterday") == 1000.0
+
+
+WORDS = st.text("0123456789:-fail nodest\x00\u00e9", max_size=20)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["pid", "ready", "started", "stop", "exit", "clean", "stuck", "go"]), WORDS),
+    st.booleans(),
+    st.text(max_size=40),
+)
+def test_whatever_a_node_says_is_survived(records: dict[str, str], alive: bool, line: str) -> None:
+    for known in (part(), replace(part(), boot_id=OTHER_BOOT)):
+        for news in [*told(records, known, alive=alive), *event_news(line, answer({}).when)]:
+            assert news.event is not PartEvent.EXITED or news.exit_code is not None or news.failure

@@ -1,0 +1,113 @@
+"""Verdicts on ended attempts, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mgpu.core.model import FailureClass, JobKind, JobState, NodeName
+from mgpu.core.retry import NEWCOMER_PAUSE_S, Outlook, Rules, judge, where_exit
+from tests.core.trial import ended, job
+
+NOW = 100.0
+F = FailureClass
+SRUN = {"kind": JobKind.SRUN}
+Row = tuple[dict[str, Any], list[Any], dict[str, Any], tuple[JobState, str, int | None]]
+
+VERDICTS: dict[str, Row] = {
+    "all well": ({}, [ended(0), ended(1)], {}, (JobState.COMPLETED, "", 0)),
+    "own exit": ({}, [ended(0, F.EXIT, 2)], {}, (JobState.FAILED, "NonZeroExitCode", 2)),
+    "retries left": ({"spec": {"retries": 1}}, [ended(0, F.EXIT, 2)], {}, (JobState.PENDING, "Retry", 2)),
+    "retries used": (
+        {"spec": {"retries": 1}},
+        [ended(0, F.EXIT, 2)],
+        {"own_exits": 1},
+        (JobState.FAILED, "NonZeroExitCode", 2),
+    ),
+    "cancelled": (
+        {"stop": "CANCEL by bob"},
+        [ended(0, F.EXIT, 143, stop="CANCEL")],
+        {},
+        (JobState.CANCELLED, "Cancelled", 143),
+    ),
+    "ended before the wish came": ({"stop": "CANCEL by bob"}, [ended(0)], {}, (JobState.COMPLETED, "", 0)),
+    "timed out": ({}, [ended(0, F.EXIT, 143, stop="TIMEOUT")], {}, (JobState.TIMEOUT, "TimeLimit", 143)),
+    "timed out, exit 0": ({}, [ended(0, stop="TIMEOUT")], {}, (JobState.TIMEOUT, "TimeLimit", 0)),
+    "timed out before it was cancelled": (
+        {"stop": "CANCEL by bob"},
+        [ended(0, F.EXIT, 143, stop="TIMEOUT")],
+        {},
+        (JobState.TIMEOUT, "TimeLimit", 143),
+    ),
+    "newcomer": ({}, [ended(0, F.NEWCOMER)], {}, (JobState.PENDING, "Newcomer", None)),
+    "node trouble": ({}, [ended(0, F.NODE)], {}, (JobState.PENDING, "LaunchFailed", None)),
+    "node trouble once too often": ({"failures": 5}, [ended(0, F.NODE)], {}, (JobState.FAILED, "LaunchFailed", None)),
+    "fenced": ({}, [ended(0, F.STOPPED, stop="START_HANGS")], {}, (JobState.PENDING, "LaunchFailed", None)),
+    "directory": ({}, [ended(0, F.DIRECTORY)], {}, (JobState.PENDING, "LaunchFailed", None)),
+    "directory nowhere": ({}, [ended(0, F.DIRECTORY)], {"elsewhere": False}, (JobState.FAILED, "LaunchFailed", None)),
+    "node trouble, only node": ({}, [ended(0, F.NODE)], {"elsewhere": False}, (JobState.PENDING, "LaunchFailed", None)),
+    "rebooted batch": ({}, [ended(0, F.NODE_LOST)], {}, (JobState.PENDING, "Requeued", None)),
+    "rebooted srun": (SRUN, [ended(0, F.NODE_LOST)], {}, (JobState.NODE_FAIL, "NodeFail", None)),
+    "no requeue": ({"spec": {"requeue": False}}, [ended(0, F.NODE_LOST)], {}, (JobState.NODE_FAIL, "NodeFail", None)),
+    "requeued too often": ({"failures": 5}, [ended(0, F.NODE_LOST)], {}, (JobState.NODE_FAIL, "NodeFail", None)),
+    "supervisor": ({"spec": {"retries": 3}}, [ended(0, F.SUPERVISOR)], {}, (JobState.FAILED, "SupervisorKilled", None)),
+    "gang: the first by itself": (
+        {},
+        [ended(0, F.EXIT, 143, at=3.0, stop="GANG"), ended(1, F.EXIT, 4, at=5.0), ended(2, F.EXIT, 5, at=6.0)],
+        {},
+        (JobState.FAILED, "NonZeroExitCode", 4),
+    ),
+    "gang: a node before an exit": (
+        {},
+        [ended(0, F.NODE, at=3.0), ended(1, F.STOPPED, at=2.0, stop="GANG")],
+        {},
+        (JobState.PENDING, "LaunchFailed", None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdicts(name: str) -> None:
+    about, parts, outlook, wanted = VERDICTS[name]
+    verdict = judge(job(**about), parts, NOW, Rules(), Outlook(**outlook))
+    assert (verdict.state, verdict.reason, verdict.exit_code) == wanted
+    if verdict.state is JobState.PENDING:
+        assert verdict.not_before >= NOW
+    else:
+        assert verdict.not_before == 0.0
+
+
+def test_what_a_failed_start_costs() -> None:
+    before = job(failures=1, avoid=(NodeName("node009"),))
+    launch = judge(before, [ended(0, F.NODE)], NOW, Rules(), Outlook())
+    assert (launch.failures, launch.avoid) == (2, ("node009", "node001"))
+    newcomer = judge(before, [ended(0, F.NEWCOMER)], NOW, Rules(), Outlook(jitter=0.5))
+    assert (newcomer.failures, newcomer.avoid) == (1, before.avoid)
+    assert newcomer.not_before == NOW + NEWCOMER_PAUSE_S * 1.5
+
+
+def test_the_pause_doubles_up_to_its_most() -> None:
+    rules = Rules(maximum=99, backoff_s=10.0, backoff_max_s=60.0)
+    pauses = [
+        judge(job(failures=count), [ended(0, F.NODE)], NOW, rules, Outlook(jitter=0.5)).not_before - NOW
+        for count in range(6)
+    ]
+    assert pauses == [0.0, 20.0, 40.0, 60.0, 60.0, 60.0]
+    alone = judge(job(), [ended(0, F.NODE)], NOW, rules, Outlook(elsewhere=False, jitter=0.5))
+    assert alone.not_before - NOW == 10.0
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, "exit code 1 on node001"),
+        (127, "exit code 127 on node001"),
+        (128, "exit code 128 on node001"),
+        (137, "killed by signal 9 (SIGKILL, possibly out of memory) on node001"),
+        (139, "killed by signal 11 (SIGSEGV) on node001"),
+        (255, "exit code 255 on node001"),
+    ],
+)
+def test_ends_in_words(code: int, words: str) -> None:
+    assert where_exit(ended(0, F.EXIT, code)) == words
