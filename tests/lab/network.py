@@ -29,7 +29,7 @@ class Links:
     def create_bridge(self, network: Network) -> None:
         gateway = network.broadcast_address - 1
         batch(
-            f"link add {self.bridge} type bridge",
+            f"link add {self.bridge} address {hardware_address(gateway)} type bridge",
             f"addr add {gateway}/{network.prefixlen} dev {self.bridge}",
             f"link set {self.bridge} up",
         )
@@ -37,8 +37,9 @@ class Links:
     def connect(self, number: int, pid: int, address: str) -> None:
         """Joins the network namespace of `pid` to the bridge as `eth0`."""
         veth = self.veth(number)
+        hardware = hardware_address(ipaddress.IPv4Address(address))
         batch(
-            f"link add {veth} type veth peer name eth0 netns {pid}",
+            f"link add {veth} type veth peer name eth0 address {hardware} netns {pid}",
             f"link set {veth} master {self.bridge} up",
         )
         batch(f"addr add {address}/24 dev eth0", "link set lo up", "link set eth0 up", pid=pid)
@@ -51,6 +52,11 @@ class Links:
         for device in Path("/sys/class/net").iterdir():
             if device.name.startswith(f"{self.prefix}.") or device.name == self.bridge:
                 delete(device.name)
+
+
+def hardware_address(address: ipaddress.IPv4Address) -> str:
+    """The same for ever: one made by chance at each boot would make neighbours talk to the old one for a while."""
+    return ":".join(["02", "00", *(f"{byte:02x}" for byte in address.packed)])
 
 
 def delete(device: str, timeout_s: float = 5) -> None:
