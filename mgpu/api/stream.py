@@ -27,6 +27,7 @@ HEAD = struct.Struct(">BHQ")  # kind, rank, offset
 KIND = {"stdout": 1, "stderr": 2}
 LOOK_AGAIN_S = 5.0  # should a wake-up ever be missed
 CLOSE_S = 2.0
+BURST = 32  # rounds of output between two looks at the state
 
 
 class Streams:
@@ -35,7 +36,7 @@ class Streams:
     def __init__(self, context: Context, run: Run) -> None:
         self._context = context
         self._run = run
-        self._open: set[web.WebSocketResponse] = set()
+        self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
 
     async def serve(self, request: web.Request, caller: Caller, job_id: JobId) -> web.WebSocketResponse:
         """Refusals come as ordinary answers, before the connection becomes a WebSocket."""
@@ -43,11 +44,11 @@ class Streams:
         position = output.parse_position(request.query)
         socket = web.WebSocketResponse(timeout=CLOSE_S, compress=False)
         await socket.prepare(request)
-        self._open.add(socket)
+        self._open[socket] = request.transport
         try:
             await _Follower(self._context, self._run, socket, job_id, position).follow()
         finally:
-            self._open.discard(socket)
+            self._open.pop(socket, None)
         return socket
 
     async def close_all(self, _app: web.Application) -> None:
@@ -55,6 +56,10 @@ class Streams:
         closing = [socket.close(code=WSCloseCode.GOING_AWAY, message=b"the master ends") for socket in self._open]
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), CLOSE_S)
+        for transport in self._open.values():
+            # who does not read cannot be told: what is still to be sent would keep the connection open for ever
+            if transport is not None:
+                transport.abort()
 
 
 class _Follower:
@@ -107,7 +112,7 @@ class _Follower:
                 position.attempt = 1 if self._waited else look.job.attempt
                 await self._tell_attempt()
             elif look.chunks:
-                await self._send(look.chunks)
+                await self._send_burst(look)
             elif look.complete and look.job.attempt > position.attempt > 0:
                 position.next_attempt()
                 await self._tell_attempt()
@@ -133,6 +138,16 @@ class _Follower:
         if self._position.attempt != self._told_attempt:
             self._told_attempt = self._position.attempt
             await self._event("attempt", attempt=self._told_attempt)
+
+    async def _send_burst(self, look: Look) -> None:
+        """All that is there, or much of it: then the state is looked at again."""
+        chunks = look.chunks
+        for _ in range(BURST):
+            await self._send(chunks)
+            chunks = await self._run(output.next_chunks, self._context, look.parts, self._position)
+            if not chunks:
+                return
+        await self._send(chunks)
 
     async def _send(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:

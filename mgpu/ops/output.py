@@ -14,7 +14,7 @@ from mgpu.ops.render import Json
 from mgpu.store.spool import Stream
 
 MOST_BYTES = 8 << 20
-CHUNK_BYTES = 64 << 10
+CHUNK_BYTES = 512 << 10
 NOTICE = "notice"  # an audit row whose detail is a line for the user: followers hear it
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
@@ -116,13 +116,14 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`signature` changes with what a follower wants to hear of, `job_json` is then the news. `complete`: if there are
-    no `chunks`, nothing more will come of the attempt."""
+    """`signature` changes with what a follower wants to hear of, `job_json` is then the news. `parts` are those whose
+    output is followed. `complete`: if there are no `chunks`, nothing more will come of the attempt."""
 
     job: Job
     job_json: Json
     signature: tuple[object, ...]
     notices: Sequence[str]
+    parts: Sequence[Part]
     chunks: Sequence[Chunk]
     complete: bool
 
@@ -153,12 +154,14 @@ def look(context: Context, job_id: JobId, position: Position) -> Look:
         job_json=shown,
         signature=(job.state, job.attempt, shown["reason"], job.stop, *((p.state, p.pid) for p in current)),
         notices=notices,
-        chunks=_next_chunks(context, followed, position),
+        parts=followed,
+        chunks=next_chunks(context, followed, position),
         complete=job.attempt >= position.attempt and all(part.collected for part in followed),
     )
 
 
-def _next_chunks(context: Context, parts: Sequence[Part], position: Position) -> list[Chunk]:
+def next_chunks(context: Context, parts: Sequence[Part], position: Position) -> list[Chunk]:
+    """What the spool has beyond the position: no look at the database, so that much output comes through quickly."""
     chunks = []
     for part in parts:
         for stream in STREAMS:
