@@ -33,6 +33,7 @@ class PartEvent(str, Enum):
     STOP_WANTED = "stop_wanted"
     UNREACHABLE = "unreachable"
     FOUND_ABSENT = "found_absent"  # the node answers and has no record of it
+    GONE = "gone"  # nor has it one of what was known to run before it was asked: somebody removed the run directory
     ORPHANED = "orphaned"  # its supervisor is gone; what is left has to be ended
     STUCK = "stuck"  # a process of it cannot be killed
     GIVEN_UP = "given_up"  # an operator's word
@@ -54,6 +55,7 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.STARTING, _E.STOP_WANTED): _P.STOPPING,
     (_P.STARTING, _E.UNREACHABLE): _P.LOST,
     (_P.STARTING, _E.FOUND_ABSENT): _P.STARTING,  # the request got lost: it is sent again
+    (_P.STARTING, _E.GONE): _P.STOPPING,
     (_P.STARTING, _E.ORPHANED): _P.STOPPING,
     (_P.STARTING, _E.STUCK): _P.STOPPING,
     (_P.RUNNING, _E.BEGUN): _P.RUNNING,
@@ -65,7 +67,8 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.RUNNING, _E.REBOOTED): _P.ENDED,
     (_P.RUNNING, _E.STOP_WANTED): _P.STOPPING,
     (_P.RUNNING, _E.UNREACHABLE): _P.LOST,
-    (_P.RUNNING, _E.FOUND_ABSENT): _P.STOPPING,  # somebody removed its run directory: end it by its token
+    (_P.RUNNING, _E.FOUND_ABSENT): _P.RUNNING,  # an answer from before it began
+    (_P.RUNNING, _E.GONE): _P.STOPPING,  # ended by its token
     (_P.RUNNING, _E.ORPHANED): _P.STOPPING,
     (_P.RUNNING, _E.STUCK): _P.STOPPING,
     (_P.STOPPING, _E.BEGUN): _P.STOPPING,
@@ -78,6 +81,7 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.STOPPING, _E.STOP_WANTED): _P.STOPPING,
     (_P.STOPPING, _E.UNREACHABLE): _P.LOST,
     (_P.STOPPING, _E.FOUND_ABSENT): _P.STOPPING,  # the stop request lays the fence
+    (_P.STOPPING, _E.GONE): _P.STOPPING,
     (_P.STOPPING, _E.ORPHANED): _P.STOPPING,
     (_P.STOPPING, _E.STUCK): _P.STOPPING,
     (_P.LOST, _E.BEGUN): _P.STARTING,
@@ -90,6 +94,7 @@ PART_TABLE: dict[tuple[AttemptState, PartEvent], AttemptState] = {
     (_P.LOST, _E.STOP_WANTED): _P.LOST,  # remembered in `stop`
     (_P.LOST, _E.UNREACHABLE): _P.LOST,
     (_P.LOST, _E.FOUND_ABSENT): _P.STARTING,
+    (_P.LOST, _E.GONE): _P.STOPPING,
     (_P.LOST, _E.ORPHANED): _P.STOPPING,
     (_P.LOST, _E.STUCK): _P.STOPPING,
     (_P.LOST, _E.GIVEN_UP): _P.ENDED,
@@ -142,7 +147,9 @@ def step_part(part: Part, news: News) -> Part:
         state = PART_TABLE[part.state, news.event]
     except KeyError:
         raise InvalidTransition(f"part {part.key} is {part.state}, and {news.event.value} comes") from None
-    stop = part.stop or _stop_of(part, news)
+    if state is AttemptState.STARTING and part.started is not None:
+        state = AttemptState.RUNNING  # an answer from before it began
+    stop = part.stop or _stop_of(news)
     if stop and state in (AttemptState.STARTING, AttemptState.RUNNING):
         state = AttemptState.STOPPING
     part = replace(
@@ -161,13 +168,13 @@ def step_part(part: Part, news: News) -> Part:
     return _end_part(part, news) if state is AttemptState.ENDED else part
 
 
-def _stop_of(part: Part, news: News) -> str:
+def _stop_of(news: News) -> str:
     """Why it has to be ended from now on; "" = it need not."""
     if news.event is PartEvent.STOP_WANTED:
         return news.stop
     if news.event in (PartEvent.ORPHANED, PartEvent.STUCK):
         return news.stop or news.event.name
-    if news.event is PartEvent.FOUND_ABSENT and part.started is not None:
+    if news.event is PartEvent.GONE:
         return "RUN_DIRECTORY_GONE"
     return ""
 

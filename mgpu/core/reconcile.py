@@ -65,7 +65,8 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
             return [_exit_news(part.key, found.records["exit"], answer.when)]
         return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
     if found is None or "pid" not in found.records:
-        return [News(part.key, PartEvent.FOUND_ABSENT, at)]
+        # what was not known to run when it was asked may have begun since
+        return [News(part.key, PartEvent.FOUND_ABSENT if part.started is None else PartEvent.GONE, at)]
     gate = found.records["pid"]
     if gate == "fenced":
         return [News(part.key, PartEvent.FENCED, at)]

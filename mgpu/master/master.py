@@ -178,7 +178,7 @@ class Master:
         monotonic = self._clock.monotonic()
         for message in messages:
             if isinstance(message, Done):
-                self._realiser.done(message.what, message.key)
+                self._realiser.done(message.what, message.key, monotonic)
             elif isinstance(message, Heard):
                 for news in message.news:
                     if news.event is PartEvent.FOUND_ABSENT:

@@ -40,8 +40,11 @@ class Realiser:
 
     # --- what came of it ------------------------------------------------------------------------------------------
 
-    def done(self, what: str, key: PartKey) -> None:
+    def done(self, what: str, key: PartKey, monotonic: float) -> None:
+        """Carried out or failed, just now: it may have waited long for its turn."""
         self._under_way.discard((what, key))
+        if (what, key) in self._given:
+            self._given[what, key] = monotonic
 
     def again(self, what: str, key: PartKey) -> None:
         """It was found not to have been carried out."""
@@ -73,13 +76,17 @@ class Realiser:
         if part.state is AttemptState.STARTING and not part.ready:
             if self._first("start", part.key, monotonic):
                 link.start(known, self._launch(item, part, link))
-            elif monotonic - self._given.get(("start", part.key), monotonic) > START_LIMIT_S:
+            elif self._hangs(part, monotonic):
                 self._give_up_start(part, now)
         elif part.state is AttemptState.STARTING and _together(item.parts):
             if self._repeatedly("go", part.key, monotonic):
                 link.go(part)
         elif part.state is AttemptState.STOPPING and self._repeatedly("stop", part.key, monotonic):
             link.stop(known)
+
+    def _hangs(self, part: Part, monotonic: float) -> bool:
+        order = ("start", part.key)
+        return order not in self._under_way and monotonic - self._given.get(order, monotonic) > START_LIMIT_S
 
     def _give_up_start(self, part: Part, now: float) -> None:
         """The node took the request and nothing comes of it. Its records tell what it hung on, once it is ended."""

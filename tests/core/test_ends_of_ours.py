@@ -64,3 +64,18 @@ def test_a_part_that_only_prepares_is_found_again() -> None:
     (news,) = news_of(lost, TOKEN, answer)
     found = step_part(lost, news)
     assert (found.state, found.pid, found.lost_since) == (AttemptState.STARTING, 12, None)
+
+
+def test_a_look_from_before_the_start_ends_nothing() -> None:
+    """The answer shows no gate yet; meanwhile the part was heard to have begun."""
+    asked = replace(PART, state=AttemptState.STARTING, started=None, boot_id="")
+    (news,) = news_of(asked, TOKEN, NodeAnswer({}, 100.0, "boot", 100.0))
+    for state in (AttemptState.RUNNING, AttemptState.LOST):
+        after = step_part(replace(PART, state=state), news)
+        assert (after.state, after.stop) == (AttemptState.RUNNING, "")
+
+
+def test_a_run_directory_removed_under_a_running_part_ends_it() -> None:
+    (news,) = news_of(PART, TOKEN, NodeAnswer({}, 100.0, "boot", 100.0))
+    after = step_part(PART, news)
+    assert (after.state, after.stop) == (AttemptState.STOPPING, "RUN_DIRECTORY_GONE")
