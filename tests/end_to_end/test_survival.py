@@ -61,7 +61,7 @@ def test_a_kill_at_the_moment_of_the_start(cluster: Cluster) -> None:
     mark = f"begin-{os.getpid()}"
     cluster("nodes")
     ids = []
-    for _ in range(4):
+    for _ in range(2):
         ids.append(cluster.submit("-w", "node001", COUNTER.format(mark=mark, lines=3)))
         os.kill(cluster.master_pid(), signal.SIGKILL)
         cluster("daemon", "--ensure")
@@ -69,7 +69,7 @@ def test_a_kill_at_the_moment_of_the_start(cluster: Cluster) -> None:
         job = cluster.await_job(job_id, "FAILED")
         assert (job["exit_code"], job["attempt"]) == (5, 1)
         assert cluster.output(job_id) == "line 0\nline 1\nline 2\n"
-    assert starts(cluster, "node001", mark) == 4
+    assert starts(cluster, "node001", mark) == 2
 
 
 def test_the_node_reboots(cluster: Cluster) -> None:
