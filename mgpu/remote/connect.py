@@ -8,6 +8,8 @@ on everything, strict host keys, and keys tried in OpenSSH's order.
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +18,16 @@ from typing import Any
 
 import fabric
 import paramiko
+from paramiko.agent import AgentSSH
 from paramiko.auth_strategy import AuthFailure, AuthSource, AuthStrategy, InMemoryPrivateKey
 
 from mgpu.config.sshconfig import SshTarget
 from mgpu.remote import hostkeys
 from mgpu.remote.channel import SshConnection
 from mgpu.remote.errors import RemoteError, Trouble
+
+# its threads log what we raise anyway
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,7 @@ class _Keys(AuthStrategy):
     def __init__(self, hop: SshTarget) -> None:
         super().__init__(ssh_config=paramiko.SSHConfig())
         self._hop = hop
+        self._agent: _Agent | None = None
         self.encrypted: list[str] = []
         self.unreadable: list[str] = []
         self.offered = 0
@@ -174,9 +181,18 @@ class _Keys(AuthStrategy):
         return InMemoryPrivateKey(self._hop.user, key)
 
     def _agent_keys(self) -> dict[bytes, paramiko.PKey]:
+        place = self._hop.identity_agent or os.environ.get("SSH_AUTH_SOCK", "")
+        if place in ("", "none"):
+            return {}
         with contextlib.suppress(paramiko.SSHException, OSError):
-            return {key.asbytes(): key for key in paramiko.Agent().get_keys()}
+            self._agent = _Agent(place)
+            return {key.asbytes(): key for key in self._agent.get_keys()}
         return {}
+
+    def close(self) -> None:
+        """Once logged in, or not: the agent is not asked any more."""
+        if self._agent is not None:
+            self._agent.close()
 
     def _load(self, path: Path, agent: dict[bytes, paramiko.PKey]) -> paramiko.PKey | None:
         if not path.exists():
@@ -204,6 +220,24 @@ class _Keys(AuthStrategy):
         return f"{self.offered} key{'s' * (self.offered != 1)} offered, none accepted for {self._hop.user}"
 
 
+class _Agent(AgentSSH):
+    """An ssh-agent by its socket: paramiko's own class knows no other than $SSH_AUTH_SOCK."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(5.0)
+        try:
+            self._socket.connect(path)
+        except OSError:
+            self.close()
+            raise
+        self._connect(self._socket)  # type: ignore[attr-defined]  # the stubs leave it out
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 def _open(link: fabric.Connection, hop: SshTarget) -> None:
     where = f"{hop.host} port {hop.port}"
     try:
@@ -220,6 +254,8 @@ def _open(link: fabric.Connection, hop: SshTarget) -> None:
         raise RemoteError(f"login on {where} failed: {error or 'connection closed'}") from error
     except (OSError, EOFError) as error:
         raise RemoteError(f"connection to {where} lost while logging in: {error or 'closed'}") from error
+    finally:
+        link.connect_kwargs["auth_strategy"].close()
 
 
 def scan_host_keys(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLimits) -> list[paramiko.PKey]:

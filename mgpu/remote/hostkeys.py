@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,16 +81,22 @@ def parse(line: str, name: str) -> paramiko.PKey | None:
 
 
 def _matches(entry: HostKeyEntry, name: str) -> bool:
+    """As OpenSSH: small letters, `*` and `?`, a `!` pattern that fits rules the whole line out."""
+    name = name.lower()
+    found = False
     for pattern in entry.hostnames:
-        if pattern == name:
-            return True
-        if pattern.startswith("|1|") and paramiko.HostKeys.hash_host(name, pattern) == pattern:
-            return True
-        if "*" in pattern or "?" in pattern:
-            literal = pattern.replace("[", "[[]")
-            if Path(name).match(literal) and "/" not in name:
-                return True
-    return False
+        if pattern.startswith("|1|"):
+            found = found or paramiko.HostKeys.hash_host(name, pattern) == pattern
+        elif _fits(pattern.removeprefix("!").lower(), name):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+def _fits(pattern: str, name: str) -> bool:
+    parts = (".*" if letter == "*" else "." if letter == "?" else re.escape(letter) for letter in pattern)
+    return re.fullmatch("".join(parts), name) is not None
 
 
 def check(known: KnownKeys, key: paramiko.PKey, name: str, node: str) -> None:

@@ -103,12 +103,15 @@ class NodeSession:
             while True:
                 if self._closed:
                     raise RemoteError("the master is stopping")
-                connection = self._with_room(refused) or self._login()
+                connection = self._with_room(refused)
+                fresh = connection is None
+                connection = connection or self._login()
                 try:
                     shell = NodeShell(connection, self._login_timeout_s)
                     reply = shell.request("root", *self._root_words, timeout_s=self._login_timeout_s)
                 except RemoteError as error:
-                    if error.trouble is Trouble.REFUSED and self._count(connection) > 0:
+                    if error.trouble is Trouble.REFUSED and not fresh:
+                        # full, or shells that we closed have not ended there yet
                         refused.add(connection)
                         continue
                     if not connection.alive or error.trouble is Trouble.REFUSED:
@@ -119,10 +122,6 @@ class NodeSession:
                 with self._lock:
                     self._connections[connection] = self._connections.get(connection, 0) + 1
                 return shell
-
-    def _count(self, connection: Connection) -> int:
-        with self._lock:
-            return self._connections.get(connection, 0)
 
     def _with_room(self, refused: set[Connection]) -> Connection | None:
         with self._lock:

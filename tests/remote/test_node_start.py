@@ -61,7 +61,7 @@ def test_a_fence_before_the_start_holds(bench: Workbench) -> None:
 
 def test_a_stop_right_after_the_start_leaves_nothing(bench: Workbench) -> None:
     mark = f"{secrets.randbelow(10**6)}.{secrets.randbelow(10**6)}"
-    for number in range(6):
+    for number in range(4):
         key = f"{number}.1"
         bench.start(key, f"exec sleep 1000{mark}")
         if bench.stop(key, grace_s=10) == ("ok", "stopping"):
@@ -177,7 +177,7 @@ def open_files(pid: int) -> list[str]:
 def test_a_device_is_free_when_it_is_clean(bench: Workbench) -> None:
     """As soon as the record says so, and without a single round in which it is not."""
     uuids = bench.devices(2)
-    for number in range(8):
+    for number in range(4):
         assert bench.run(f"{number}.1", "sleep 0.01 & true", uuids) == "0"
 
 
@@ -196,7 +196,7 @@ def test_several_devices_are_asked_for_in_one_order(bench: Workbench) -> None:
     """Two masters that want the same two devices: exactly one of them gets both."""
     uuids = bench.devices(2)
     runners = [ShellRunner(bench.login()) for _ in range(2)]
-    for number in range(4):
+    for number in range(3):
         keys = [f"{number}.1", f"{number}.2"]
         wanted: list[tuple[str, ShellRunner, list[DeviceUuid]]] = [
             (keys[0], runners[0], uuids),
