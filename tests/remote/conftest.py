@@ -121,8 +121,7 @@ class Workbench:
     def close(self) -> None:
         for key in self.tokens:
             records = self.look(key).records
-            if "pid" in records and records["pid"] != "fenced" and "clean" not in records:
-                self.stop(key)
+            if records.get("pid") != "fenced" and "clean" not in records and self.stop(key) == ("ok", "stopping"):
                 self.wait(key, "clean")
         for session in self._sessions:
             session.close()
