@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -216,6 +217,9 @@ class Cluster:
     def close(self) -> None:
         for command in self._begun:
             command.abandon()
+        with contextlib.suppress(OSError, AssertionError):  # no master, or a node that a failed test left broken
+            self.cancel_all()
+            until("no job is left", lambda: not self.active_jobs(), 15)
         self("stop", check=False)
 
     # --- commands ---------------------------------------------------------------------------------------------------
@@ -330,7 +334,7 @@ class Cluster:
         """Nothing is queued or runs, and every GPU is free."""
 
         def quiet() -> bool:
-            if self.ask("GET", "/v1/jobs?scope=active")[1]["jobs"]:
+            if self.active_jobs():
                 return False
             nodes = self.ask("GET", "/v1/nodes")[1]["nodes"]
             return all(node["gpus"] and all(gpu["state"] == "free" for gpu in node["gpus"]) for node in nodes)
@@ -340,9 +344,14 @@ class Cluster:
     def master_pid(self) -> int:
         return int(self.ask("GET", "/v1/status")[1]["pid"])
 
+    def active_jobs(self) -> list[int]:
+        return [job["job_id"] for job in self.ask("GET", "/v1/jobs?scope=active")[1]["jobs"]]
+
+    def cancel_all(self) -> None:
+        if jobs := self.active_jobs():
+            self.ask("POST", "/v1/cancel", {"request_id": os.urandom(16).hex(), "ids": jobs})
+
     def clear(self) -> None:
         """Cancels everything and waits until all is free."""
-        jobs = [job["job_id"] for job in self.ask("GET", "/v1/jobs?scope=active")[1]["jobs"]]
-        if jobs:
-            self.ask("POST", "/v1/cancel", {"request_id": os.urandom(16).hex(), "ids": jobs})
+        self.cancel_all()
         self.idle()

@@ -14,6 +14,13 @@ from tests.lab import Lab
 ClusterMaker = Callable[..., Cluster]
 
 
+@pytest.fixture
+def separate_nodes(lab: Lab) -> None:
+    """On loopback all nodes are this machine, with its names, accounts, files and processes."""
+    if lab.mode != "namespaces":
+        pytest.skip("needs nodes in namespaces (root)")
+
+
 @pytest.fixture(scope="session")
 def shared_cluster(lab: Lab) -> Iterator[Cluster]:
     """Two nodes of four GPUs."""

@@ -10,6 +10,7 @@ import pytest
 from tests.end_to_end.cluster import Cluster, until
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_from_submit_to_history(cluster: Cluster) -> None:
     submitted = cluster("submit", "-J", "my job", "-G", 2, "echo out; echo err >&2; sleep 60")
     job_id = int(re.fullmatch(r"Submitted job (\d+)\n", submitted.out)[1])  # type: ignore[index]
@@ -32,6 +33,7 @@ def test_from_submit_to_history(cluster: Cluster) -> None:
     assert "cancelled by root" in row
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_json_as_promised(cluster: Cluster) -> None:
     job_id = cluster.submit("-G", 2, "-J", "shape", "--", "sh", "-c", "exit 3")
     cluster.await_job(job_id, "FAILED")

@@ -25,6 +25,7 @@ def sleepers(cluster: Cluster) -> list[str]:
     return found
 
 
+@pytest.mark.usefixtures("separate_nodes")
 @pytest.mark.parametrize("stubborn", ["", "trap : TERM; "])
 def test_cancel_ends_the_whole_tree(cluster: Cluster, stubborn: str) -> None:
     job_id = cluster.submit(TREE.format(stubborn))

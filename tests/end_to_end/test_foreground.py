@@ -45,6 +45,7 @@ def test_exit_status(cluster: Cluster, line: str, code: int, words: str) -> None
     assert words in result.told[-1]
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_a_program_that_is_not_there(cluster: Cluster) -> None:
     result = cluster("srun", "no-such-program", check=False)
     assert result.code == 127

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conftest import LabMaker
 from tests.end_to_end.cluster import Cluster, Word, until
 from tests.end_to_end.conftest import ClusterMaker
@@ -56,6 +58,7 @@ def test_ranks_know_each_other(cluster: Cluster) -> None:
     assert 1024 < int(port) < 65536
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_labels_and_logs_of_one_rank(cluster: Cluster) -> None:
     result = cluster("srun", "-N", 2, "-l", "hostname")
     assert sorted(result.lines) == ["0: node001", "1: node002"]
@@ -109,6 +112,7 @@ def test_ten_jobs_on_eight_gpus(cluster: Cluster) -> None:
         cluster.await_running(job_id)
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_outsiders_are_seen_named_and_avoided(cluster: Cluster) -> None:
     node = cluster.lab.node("node001")
     pid = int(node.fault("outsider", 0, "alice"))

@@ -33,6 +33,7 @@ def test_export(cluster: Cluster, export: list[str], printed: str) -> None:
     assert shown(cluster, *export, "sh", "-c", line, env={"ONE": "1", "TWO": "two  words"}) == printed
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_the_path_of_this_machine_stays_here(cluster: Cluster) -> None:
     path = shown(cluster, "--export", "ALL", "sh", "-c", "echo $PATH")
     assert cluster.environ["PATH"].split(":")[0] not in path
@@ -76,6 +77,7 @@ def furnished(lab: Lab) -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_what_the_inventory_gives(furnished: Cluster) -> None:
     furnished.lab.node("node001").run("mkdir -p work")
     words = ["-w", "node001", "--export", "BOTH=mine", "sh", "-c", "pwd; echo $WHERE $BOTH $SET"]
@@ -86,6 +88,7 @@ def test_what_the_inventory_gives(furnished: Cluster) -> None:
     assert "working directory /no/such/place does not exist" in result.told[-1]
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_directories(cluster: Cluster) -> None:
     assert shown(cluster, "pwd", cwd=Path("/usr/share")) == "/usr/share"  # the same path there
     assert shown(cluster, "-D", "/var/tmp", "pwd") == "/var/tmp"
@@ -100,6 +103,7 @@ def test_directories(cluster: Cluster) -> None:
     assert result.told[1] == notice
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_a_directory_that_is_nowhere(cluster: Cluster) -> None:
     result = cluster("srun", "-D", "/no/such/dir", "true", check=False)
     assert result.code == 1
@@ -110,6 +114,7 @@ def test_a_directory_that_is_nowhere(cluster: Cluster) -> None:
     assert "working directory /tmp/shut cannot be entered" in result.told[-1]
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_a_directory_that_only_one_node_has(cluster: Cluster) -> None:
     cluster.lab.node("node002").run("mkdir -p /tmp/second")
     assert shown(cluster, "-D", "/tmp/second", "sh", "-c", "hostname; pwd") == "node002\n/tmp/second"

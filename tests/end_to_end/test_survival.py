@@ -26,6 +26,7 @@ def cluster(lab: Lab, make_cluster: ClusterMaker) -> Cluster:
     return make_cluster(lab)
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_the_master_is_killed_while_output_streams(cluster: Cluster) -> None:
     mark = f"killed-{os.getpid()}"
     follower = cluster.start("srun", "-w", "node001", "sh", "-c", COUNTER.format(mark=mark, lines=200))
@@ -72,6 +73,7 @@ def test_a_kill_at_the_moment_of_the_start(cluster: Cluster) -> None:
     assert starts(cluster, "node001", mark) == 2
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_the_node_reboots(cluster: Cluster) -> None:
     follower = cluster.start("srun", "-w", "node002", "sh", "-c", "echo begun; sleep 600")
     follower.read_until("begun")
@@ -91,6 +93,7 @@ def test_the_node_reboots(cluster: Cluster) -> None:
     cluster.idle()
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_the_link_is_cut_for_a_while(cluster: Cluster) -> None:
     node = cluster.lab.node("node001")
     follower = cluster.start("srun", "-w", "node001", "sh", "-c", "echo begun; sleep 3; echo end; exit 4")
@@ -109,6 +112,7 @@ def test_the_link_is_cut_for_a_while(cluster: Cluster) -> None:
     assert cluster.job(job["job_id"])["attempt"] == 1
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_cancel_reaches_it_when_the_link_is_back(cluster: Cluster) -> None:
     node = cluster.lab.node("node001")
     job_id = cluster.submit("-w", "node001", "sleep 600")

@@ -106,6 +106,7 @@ def test_an_encrypted_key_and_no_agent(lab: Lab, make_cluster: ClusterMaker) -> 
     follower.abandon()
 
 
+@pytest.mark.usefixtures("separate_nodes")
 def test_a_node_refuses_the_key(lab: Lab, make_cluster: ClusterMaker) -> None:
     cluster = make_cluster(lab)
     key = cluster.home / "other"
