@@ -46,10 +46,11 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An order was carried out or failed; it may be given again. `what` as in realise."""
+    """An order was carried out, or nobody knows (`answered` False); it may be given again. `what` as in realise."""
 
     what: str
     key: PartKey
+    answered: bool = True
 
 
 Message = Probed | Heard | Silent | Collected | Done

@@ -153,12 +153,14 @@ class NodeLink:
 
     def _order(self, what: str, key: PartKey, task: Callable[[], object]) -> None:
         def ordered() -> None:
+            answered = False
             try:
                 task()
+                answered = True
             except RemoteError as error:
                 self._lost(error)
             finally:
-                self._inbox.put(Done(what, key))
+                self._inbox.put(Done(what, key, answered))
 
         self.orders.do(ordered)
 

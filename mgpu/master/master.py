@@ -178,9 +178,11 @@ class Master:
         monotonic = self._clock.monotonic()
         for message in messages:
             if isinstance(message, Done):
-                self._realiser.done(message.what, message.key, monotonic)
+                self._realiser.done(message, monotonic)
             elif isinstance(message, Heard):
                 for news in message.news:
+                    if news.event in (PartEvent.BEGUN, PartEvent.FOUND_ABSENT):
+                        self._realiser.not_yet(news.key, monotonic)
                     if news.event is PartEvent.FOUND_ABSENT:
                         self._realiser.again("start", news.key)
             elif isinstance(message, Probed):

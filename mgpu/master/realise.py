@@ -12,7 +12,7 @@ from mgpu.core.lifecycle import START_HANGS, News, PartEvent
 from mgpu.core.model import AttemptState, NodeName, Part, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.master.board import Board, Running
-from mgpu.master.inbox import Heard, Inbox
+from mgpu.master.inbox import Done, Heard, Inbox
 from mgpu.master.link import Known, NodeLink
 
 LOOK_SOON_S = 1.0  # while something begins or ends
@@ -36,15 +36,24 @@ class Realiser:
         self._inbox = inbox
         self._given: dict[tuple[str, PartKey], float] = {}
         self._under_way: set[tuple[str, PartKey]] = set()
+        self._accepted: dict[PartKey, float] = {}  # when a node first answered to a start
+        self._not_begun: dict[PartKey, float] = {}  # when it was last seen not to have begun
         self._looks: dict[NodeName, _Looks] = {}
 
     # --- what came of it ------------------------------------------------------------------------------------------
 
-    def done(self, what: str, key: PartKey, monotonic: float) -> None:
-        """Carried out or failed, just now: it may have waited long for its turn."""
-        self._under_way.discard((what, key))
-        if (what, key) in self._given:
-            self._given[what, key] = monotonic
+    def done(self, done: Done, monotonic: float) -> None:
+        """Just now: the order may have waited long for its turn."""
+        order = (done.what, done.key)
+        self._under_way.discard(order)
+        if order in self._given:
+            self._given[order] = monotonic
+        if done.what == "start" and done.answered:
+            self._accepted.setdefault(done.key, monotonic)
+
+    def not_yet(self, key: PartKey, monotonic: float) -> None:
+        """A look shows that the part has not begun."""
+        self._not_begun[key] = monotonic
 
     def again(self, what: str, key: PartKey) -> None:
         """It was found not to have been carried out."""
@@ -58,6 +67,9 @@ class Realiser:
         """What is done with needs no memory."""
         alive = {part.key for _, part in board.parts()}
         self._given = {order: at for order, at in self._given.items() if order[1] in alive}
+        for memory in (self._accepted, self._not_begun):
+            for key in memory.keys() - alive:
+                del memory[key]
 
     # --- orders -----------------------------------------------------------------------------------------------------
 
@@ -76,7 +88,7 @@ class Realiser:
         if part.state is AttemptState.STARTING and not part.ready:
             if self._first("start", part.key, monotonic):
                 link.start(known, self._launch(item, part, link))
-            elif self._hangs(part, monotonic):
+            elif self._hangs(part):
                 self._give_up_start(part, now)
         elif part.state is AttemptState.STARTING and _together(item.parts):
             if self._repeatedly("go", part.key, monotonic):
@@ -84,9 +96,10 @@ class Realiser:
         elif part.state is AttemptState.STOPPING and self._repeatedly("stop", part.key, monotonic):
             link.stop(known)
 
-    def _hangs(self, part: Part, monotonic: float) -> bool:
-        order = ("start", part.key)
-        return order not in self._under_way and monotonic - self._given.get(order, monotonic) > START_LIMIT_S
+    def _hangs(self, part: Part) -> bool:
+        """Long after the node took the start, it was seen not to have begun: that nothing is heard proves nothing."""
+        accepted = self._accepted.get(part.key)
+        return accepted is not None and self._not_begun.get(part.key, accepted) - accepted > START_LIMIT_S
 
     def _give_up_start(self, part: Part, now: float) -> None:
         """The node took the request and nothing comes of it. Its records tell what it hung on, once it is ended."""
