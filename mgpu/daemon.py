@@ -1,20 +1,17 @@
 """The composition root: builds store, master, operations and API from the configuration, and runs them.
 
-One master at a time a state directory: a kernel lock, held for life. A lock file that a dead master left behind means
-nothing; one that is locked names who holds it.
+The caller holds the lock of the state directory (mgpu.client.lock): there is one master at a time.
 """
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +20,7 @@ from mgpu import clock, config
 from mgpu.api.server import Server
 from mgpu.client.locate import socket_path
 from mgpu.config.model import Config
-from mgpu.core.errors import ConfigError, StoreError
+from mgpu.core.errors import ConfigError
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.master.links import make_links
 from mgpu.master.master import KNOWN_HOSTS, Master
@@ -41,7 +38,7 @@ TICK_LIMIT_S = 120.0
 def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
     """Be the master until SIGTERM, ^C or `mgpu stop`; a personal one also ends when idle. Jobs run on without it.
 
-    Raises ConfigError, and StoreError (another master holds the lock, the database cannot be used).
+    Raises ConfigError, and StoreError if the database cannot be used.
     """
 
     def over(master: Master, settings: Config) -> bool:
@@ -51,21 +48,14 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
 
 
 def tick(config_path: Path | None, state_dir: Path) -> int:
-    """One full pass: probe, look, plan, start, collect; the API is served meanwhile. Nothing while a master lives."""
+    """One full pass: probe, look, plan, start, collect; the API is served meanwhile."""
     began = clock.monotonic()
 
     def over(master: Master, settings: Config) -> bool:
         limit = TICK_LIMIT_S + 2 * settings.probe_timeout_s
         return master.still_for() > STILL_S or clock.monotonic() - began > limit
 
-    try:
-        return _serve(config_path, state_dir, over)
-    except AlreadyRunning:
-        return 0
-
-
-class AlreadyRunning(StoreError):
-    code = "already_running"
+    return _serve(config_path, state_dir, over)
 
 
 def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Config], bool]) -> int:
@@ -75,48 +65,26 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
     settings = config.load(config_path)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    with _lock(state_dir / "lock"):
-        store = Store.open(state_dir / "mgpu.db")
-        spool = Spool(state_dir / "spool")
-        links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
-        master = Master(settings, store, spool, links, _policies(settings))
-        context = Context(store, spool, settings, master, master, clock.now(), os.getuid())
-        server = Server(context, Path(socket_path(state_dir)))
-        _stop_on_signals(master)
-        master.load()
-        server.start()
-        log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
-        try:
-            while not master.stopping.is_set() and not over(master, settings):
-                master.inbox.wait(master.tick())
-        finally:
-            # the socket goes first, so that nobody asks a master that is on its way out
-            server.stop()
-            master.close()
-            store.close()
-            log.info("master of %s ends; jobs run on", state_dir)
-    return 0
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Held until the block ends, and by nobody else meanwhile. Raises AlreadyRunning."""
+    store = Store.open(state_dir / "mgpu.db")
+    spool = Spool(state_dir / "spool")
+    links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
+    master = Master(settings, store, spool, links, _policies(settings))
+    context = Context(store, spool, settings, master, master, clock.now(), os.getuid())
+    server = Server(context, Path(socket_path(state_dir)))
+    _stop_on_signals(master)
+    master.load()
+    server.start()
+    log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}", "name another place with --state-dir") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"pid {os.getpid()}\n".encode(), 0)
-        yield
-    except BlockingIOError as error:
-        holder = os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "a process that does not say"
-        raise AlreadyRunning(
-            f"another master holds {path}: {holder}", "`mgpu status` asks it, `mgpu stop` ends it"
-        ) from error
+        while not master.stopping.is_set() and not over(master, settings):
+            master.inbox.wait(master.tick())
     finally:
-        os.close(descriptor)
+        # the socket goes first, so that nobody asks a master that is on its way out
+        server.stop()
+        master.close()
+        store.close()
+        log.info("master of %s ends; jobs run on", state_dir)
+    return 0
 
 
 def _stop_on_signals(master: Master) -> None:

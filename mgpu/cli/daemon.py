@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -11,6 +10,7 @@ from mgpu.cli.command import Command, session_of
 from mgpu.cli.session import Session
 from mgpu.client import start
 from mgpu.client.http import MasterError
+from mgpu.client.lock import master_lock
 
 EXAMPLES = """
 Examples:
@@ -29,18 +29,20 @@ def daemon(context: click.Context, /, personal: bool, ensure: bool) -> int:
     if ensure:
         start.ensure(session.location())
         return 0
-    import mgpu.daemon
-
-    return as_master(session, lambda config, state_dir: mgpu.daemon.run(config, state_dir, personal))
+    return as_master(session, "run", personal)
 
 
-def as_master(session: Session, work: Callable[[Path | None, Path], int]) -> int:
-    """Runs `work` with the configuration and the state directory, which it makes. Raises MasterError."""
-    from mgpu.core.errors import MgpuError
-
+def as_master(session: Session, work: str, *details: bool) -> int:
+    """Runs `mgpu.daemon.<work>` with the configuration and the state directory, which it makes. The lock comes first:
+    to say that it is held costs nothing then. Raises MasterError."""
     location = session.location()
     start.make_state_dir(location.state_dir)
-    try:
-        return work(Path(location.config) if location.config else None, Path(location.state_dir))
-    except MgpuError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+    with master_lock(location.state_dir):
+        import mgpu.daemon
+        from mgpu.core.errors import MgpuError
+
+        config = Path(location.config) if location.config else None
+        try:
+            return int(getattr(mgpu.daemon, work)(config, Path(location.state_dir), *details))
+        except MgpuError as error:
+            raise MasterError(error.code, error.message, error.hint, error.exit_code) from error

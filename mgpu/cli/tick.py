@@ -6,6 +6,7 @@ import click
 
 from mgpu.cli.command import Command, session_of
 from mgpu.cli.daemon import as_master
+from mgpu.client.lock import AlreadyRunning
 
 EXAMPLES = """
 Example, in a crontab:
@@ -17,6 +18,7 @@ Example, in a crontab:
 @click.pass_context
 def tick(context: click.Context, /) -> int:
     """Be the master for one full pass: look at the nodes, collect what ended, start what fits, and return."""
-    import mgpu.daemon
-
-    return as_master(session_of(context), mgpu.daemon.tick)
+    try:
+        return as_master(session_of(context), "tick")
+    except AlreadyRunning:
+        return 0  # the master that lives does all of it

@@ -87,6 +87,7 @@ class Master:
         self._nodes: dict[NodeName, Node] = {}
         self._views: tuple[NodeView, ...] = ()
         self._waits: dict[JobId, Wait] = {}
+        self._plan_in = 0.0  # seconds until a job's back-off ends
         self._gone: dict[NodeName, deque[Gone]] = {}
         self._probe_due: dict[NodeName, float] = dict.fromkeys(self._links, 0.0)
         self._probed_at: dict[NodeName, float] = {}
@@ -133,7 +134,7 @@ class Master:
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._plan(board, now)
         due = [self._realiser.realise(board, now, monotonic), self._collector.collect(board, monotonic)]
-        due.append(self._observe(monotonic))
+        due += [self._observe(monotonic), self._plan_in]
         self._realiser.forget(board)
         if any(True for _ in board) or self._waits:
             self._busy_at = monotonic
@@ -206,6 +207,8 @@ class Master:
     def _plan(self, board: Board, now: float) -> Board:
         with self._store.read() as reader:
             pending = [planning.pending_job(job) for job in reader.pending()]
+        later = [job.not_before - now for job in pending if job.not_before > now]
+        self._plan_in = min(later, default=self._config.heartbeat_interval_s)
         if not pending:
             self._waits = {}
             return board
@@ -323,7 +326,7 @@ class Master:
                 left = self._started + FIRST_LOOK_S - self._clock.monotonic()
                 if left <= 0:
                     break
-                self._probes.wait(left)
+                self._probes.wait(min(left, 0.1))
         return self._views
 
     def waits(self) -> dict[JobId, Wait]:

@@ -1,0 +1,51 @@
+"""The lock of a state directory: one master at a time, for life. The kernel drops it when its holder dies, so a file
+that a dead master left behind means nothing. Asking who holds it costs no more than this module."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mgpu.client.http import MasterError
+
+
+class AlreadyRunning(MasterError):
+    """Another master holds it."""
+
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(
+            "already_running",
+            f"another master holds {path}: {holder}",
+            "`mgpu status` asks it, `mgpu stop` ends it",
+            69,
+        )
+
+
+def lock_path(state_dir: str | os.PathLike[str]) -> str:
+    return os.path.join(state_dir, "lock")
+
+
+@contextmanager
+def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[None]:
+    """Held until the block ends. Raises AlreadyRunning, naming who holds it."""
+    path = lock_path(state_dir)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise MasterError("store", f"cannot write {path}: {error.strerror}", "name another --state-dir") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(path, _holder(descriptor)) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"pid {os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    return os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "a process that does not say"
