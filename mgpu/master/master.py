@@ -183,7 +183,7 @@ class Master:
             elif isinstance(message, Heard):
                 for news in message.news:
                     if news.event in (PartEvent.BEGUN, PartEvent.FOUND_ABSENT):
-                        self._realiser.not_yet(news.key, monotonic)
+                        self._realiser.not_yet(news.key, news.event is PartEvent.BEGUN, monotonic)
                     if news.event is PartEvent.FOUND_ABSENT:
                         self._realiser.again("start", news.key)
             elif isinstance(message, Probed):

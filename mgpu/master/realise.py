@@ -4,7 +4,7 @@ that is remembered is what need not be said twice at once."""
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.core import launch
@@ -36,7 +36,7 @@ class Realiser:
         self._inbox = inbox
         self._given: dict[tuple[str, PartKey], float] = {}
         self._under_way: set[tuple[str, PartKey]] = set()
-        self._accepted: dict[PartKey, float] = {}  # when a node first answered to a start
+        self._accepted: dict[PartKey, float] = {}  # when a node was first known to have taken a start
         self._not_begun: dict[PartKey, float] = {}  # when it was last seen not to have begun
         self._looks: dict[NodeName, _Looks] = {}
 
@@ -51,9 +51,11 @@ class Realiser:
         if done.what == "start" and done.answered:
             self._accepted.setdefault(done.key, monotonic)
 
-    def not_yet(self, key: PartKey, monotonic: float) -> None:
-        """A look shows that the part has not begun."""
+    def not_yet(self, key: PartKey, accepted: bool, monotonic: float) -> None:
+        """A look shows that the part has not begun; `accepted`: and that the node took the start."""
         self._not_begun[key] = monotonic
+        if accepted:
+            self._accepted.setdefault(key, monotonic)
 
     def again(self, what: str, key: PartKey) -> None:
         """It was found not to have been carried out."""
@@ -73,14 +75,17 @@ class Realiser:
 
     # --- orders -----------------------------------------------------------------------------------------------------
 
-    def realise(self, board: Board, now: float, monotonic: float) -> float:
-        """Give the orders that are due; seconds until the next one may be."""
+    def realise(self, board: Board, up: Container[NodeName], now: float, monotonic: float) -> float:
+        """Give the orders that are due; seconds until the next one may be. `up`: the nodes that answer."""
         for item in board:
             for part in item.parts:
                 link = self._links.get(part.node)
-                if link is None or part.state is AttemptState.ENDED:
+                if link is None:
                     continue
-                self._realise(item, part, link, now, monotonic)
+                if part.state is not AttemptState.ENDED:
+                    self._realise(item, part, link, now, monotonic)
+                elif part.owes_fence and part.node in up and self._repeatedly("stop", part.key, monotonic):
+                    link.stop(Known(part, item.attempt.token))
         return self._look(board, monotonic)
 
     def _realise(self, item: Running, part: Part, link: NodeLink, now: float, monotonic: float) -> None:
