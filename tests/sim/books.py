@@ -14,6 +14,7 @@ from tests.sim.truth import Story, Truth
 
 FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 MOST_FAILURES = 5  # retries.max
+SETTLED_S = 150.0  # after the last fault: then every node was looked at again
 
 
 class Books:
@@ -27,6 +28,7 @@ class Books:
         self._collected: set[tuple[int, int, int]] = set()
         self._final: set[int] = set()
         self.cancelled: set[int] = set()  # jobs with a wish to end them
+        self.calm_since: float | None = None
 
     def close(self) -> None:
         self._connection.close()
@@ -36,13 +38,15 @@ class Books:
 
     # --- after every pass -------------------------------------------------------------------------------------------
 
-    def check(self, waits: Iterable[JobId] | None) -> None:
+    def check(self, now: float, waits: Iterable[JobId] | None) -> None:
         """`waits` None = this pass came to no plan."""
         self._connection.execute("BEGIN")
         try:
             self._check_holds()
             self._check_parts()
             self._check_jobs(waits)
+            if self.calm_since is not None and now > self.calm_since + SETTLED_S:
+                self._check_calm(now - SETTLED_S, self.calm_since + SETTLED_S)
         finally:
             self._connection.execute("COMMIT")
 
@@ -146,7 +150,9 @@ class Books:
             stories = self._truth.of_attempt(job["job_id"], number)
             if failure == "node_lost" and not any(story.rebooted or story.hung for story in stories):
                 self._truth.violate(f"{name}: attempt {number} ended as node_lost, but {stories}")
-            over = self._complete(job["job_id"], number) and not any(story.timed_out for story in stories)
+            # what ends by itself just before it would have been ended for trouble around it cannot be told from that
+            excused = any(story.timed_out or story.guard_killed or story.hung for story in stories)
+            over = self._complete(job["job_id"], number) and not excused
             if over and job["state"] != "COMPLETED" and job["job_id"] not in self.cancelled:
                 self._truth.violate(f"{name}, but attempt {number} of it completed: {stories}")
 
@@ -157,6 +163,24 @@ class Books:
         return bool(stories) and all(
             story.exit_recorded and story.exit_code == 0 and not story.ended_by_us for story in stories
         )
+
+    def _check_calm(self, long_ago: float, settled: float) -> None:
+        """Well after the last fault contact is there, and what is to start has started."""
+        for row in self.rows(
+            "SELECT p.* FROM parts p JOIN attempts a ON p.job_id = a.job_id AND p.attempt = a.number"
+            " WHERE p.state IN ('STARTING', 'LOST') AND a.created < ?",
+            long_ago,
+        ):
+            self._truth.violate(f"{row['job_id']}.{row['attempt']} on {row['node']} is still {row['state']}")
+        for row in self.rows(
+            "SELECT * FROM attempts"
+            " WHERE state = 'ENDED' AND created > ? AND failure NOT IN ('', 'exit', 'supervisor')",
+            settled,
+        ):
+            stories = self._truth.of_attempt(row["job_id"], row["number"])
+            wanted = row["job_id"] in self.cancelled or any(story.timed_out for story in stories)
+            if not wanted:
+                self._truth.violate(f"{row['job_id']}.{row['number']} failed ({row['reason']}) with no trouble around")
 
     # --- at the end -------------------------------------------------------------------------------------------------
 

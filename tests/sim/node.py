@@ -119,7 +119,7 @@ class VirtualNode:
         directory.script = True
         story = self.truth.story(key, self.name, uuids)
         supervised = Supervised(self, key, token, uuids, launch, story)
-        self.later(self.world.pause(0.1, 90 if self.world.chance(0.1) else 3), supervised.gate)
+        self.later(self.world.pause(0.1, 90 if self.world.chance(self.weather.hangs) else 3), supervised.gate)
         return None
 
     def look(self, keys: Sequence[str]) -> tuple[dict[str, PartAnswer], float, str]:
