@@ -1,0 +1,102 @@
+"""The master against the simulation: hundreds of small seeds, all that ever failed, and scenarios that shrink.
+
+`python -m tests.sim --seeds 10000` runs many more; `python -m tests.sim --seed N` shows what happened in one.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mgpu.core import lifecycle, reconcile
+from mgpu.core.lifecycle import PartEvent
+from mgpu.core.model import AttemptState
+from mgpu.master.realise import Realiser
+from tests.sim.seeds import FAILED_ONCE
+from tests.sim.simulation import Scenario, simulate
+from tests.sim.weather import KINDS, strongest
+from tests.sim.world import Violation
+
+SEEDS = range(200)
+A_BLOCK = 8
+
+
+def run(scenario: Scenario) -> None:
+    try:
+        simulate(scenario)
+    except Violation as violation:
+        text, trace = violation.args
+        pytest.fail("\n".join((*trace[-60:], str(scenario), text)), pytrace=False)
+
+
+@pytest.mark.parametrize("first", SEEDS[::A_BLOCK])
+def test_small_storms(first: int) -> None:
+    for seed in range(first, first + A_BLOCK):
+        run(Scenario.small(seed))
+
+
+@pytest.mark.parametrize("seed", FAILED_ONCE)
+def test_seeds_that_failed_once(seed: int) -> None:
+    run(Scenario.of_seed(seed))
+
+
+def test_only_this_seed(only_seed: int) -> None:
+    run(Scenario.of_seed(only_seed))
+
+
+SCENARIOS = st.builds(
+    Scenario,
+    seed=st.integers(0, 1 << 32),
+    nodes=st.integers(1, 3),
+    gpus=st.integers(1, 2),
+    jobs=st.integers(1, 3),
+    storm_s=st.sampled_from((20.0, 45.0)),
+    laziness_s=st.sampled_from((0.1, 1.0, 4.0)),
+    weather=st.builds(strongest, st.sets(st.sampled_from(KINDS), max_size=6)),
+)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(SCENARIOS)
+def test_any_few_kinds_of_trouble_at_their_worst(scenario: Scenario) -> None:
+    run(scenario)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    first, second = (simulate(Scenario.small(7)) for _ in range(2))
+    assert first == second
+
+
+# --- it sees what it is there for -------------------------------------------------------------------------------------
+
+
+def found(weather: set[str], seeds: int = 25) -> str:
+    """The first violation in that weather."""
+    for seed in range(seeds):
+        scenario = Scenario(
+            seed, 2, 1, jobs=4, storm_s=90.0, laziness_s=1.0, weather=strongest(weather), patience_s=900
+        )
+        try:
+            simulate(scenario)
+        except Violation as violation:
+            return str(violation.args[0])
+    return ""
+
+
+def test_sees_that_a_silent_node_is_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state in (AttemptState.STARTING, AttemptState.RUNNING):
+        monkeypatch.setitem(lifecycle.PART_TABLE, (state, PartEvent.UNREACHABLE), AttemptState.ENDED)
+    assert "is ENDED, and" in found({"lost", "cut"})
+
+
+def test_sees_that_an_exit_code_is_mistaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = reconcile._number
+    monkeypatch.setattr(reconcile, "_number", lambda text: 0 if text == "137" else real(text))
+    assert "is COMPLETED" in found(set())
+
+
+def test_sees_that_a_lost_start_is_never_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Realiser, "again", lambda self, what, key: None)
+    monkeypatch.setattr(Realiser, "_hangs", lambda self, part, monotonic: False)
+    assert "not over" in found({"refused"})
