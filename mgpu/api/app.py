@@ -104,6 +104,8 @@ class _Routes:
             web.get("/v1/nodes", self._list_nodes),
             web.get("/v1/nodes/{node}", self._show_node),
             web.post("/v1/nodes/{node}/probe", self._probe),
+            web.get("/v1/nodes/{node}/lost", self._lost),
+            web.post("/v1/nodes/{node}/down", self._give_up),
             web.get("/v1/nodes/{node}/hostkeys", self._host_keys),
             web.post("/v1/nodes/{node}/trust", self._trust),
         ]
@@ -178,6 +180,13 @@ class _Routes:
 
     async def _probe(self, request: web.Request) -> web.Response:
         answer = await self._run_patiently(nodes.probe_node, self._context, caller_of(request), _node(request))
+        return web.json_response(answer)
+
+    async def _lost(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(nodes.lost_on, self._context, caller_of(request), _node(request)))
+
+    async def _give_up(self, request: web.Request) -> web.Response:
+        answer = await self._run_patiently(nodes.give_up, self._context, caller_of(request), _node(request))
         return web.json_response(answer)
 
     async def _host_keys(self, request: web.Request) -> web.Response:

@@ -22,6 +22,7 @@ Examples:
 """
 COMMANDS = {
     "probe": ("mgpu.cli.node:probe", "Ask a node now what it has and what runs there."),
+    "down": ("mgpu.cli.node:down", "Give up the jobs that contact was lost with."),
     "trust": ("mgpu.cli.node:trust", "Accept a node's host keys."),
 }
 
@@ -42,6 +43,32 @@ def probe(context: click.Context, /, name: str) -> None:
         session.print_json(answer)
     else:
         session.print_lines(node_lines([answer]))
+
+
+@click.command("down", cls=Command, epilog="\nExample:\n  mgpu node down gpu01 --yes\n")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def down(context: click.Context, /, name: str, yes: bool) -> int:
+    """Give up the jobs that contact was lost with on a node that will not come back as it was.
+
+    They end as a failure of the node, and those that may are run again elsewhere, although nobody knows that they have
+    ended. Should the node come back, what still runs there is ended before it gets work again.
+    """
+    session = session_of(context)
+    path = f"/v1/nodes/{quote(name)}"
+    if not yes:
+        lost = session.call("GET", f"{path}/lost")["lost"]
+        if lost and not confirmed(f"Jobs {', '.join(map(str, lost))} may still run there. Give them up?"):
+            say("nothing given up")
+            return 1
+    answer = session.call("POST", f"{path}/down", {})
+    if session.json:
+        session.print_json(answer)
+    else:
+        ids = ", ".join(map(str, answer["given_up"]))
+        print(f"{clean(name)}: given up: {ids}; each may run twice, or may have")
+    return 0
 
 
 @click.command("trust", cls=Command, epilog=TRUST_EXAMPLES)
@@ -89,7 +116,18 @@ def agreed(name: str, shown: dict[str, Any]) -> bool:
     print(f"{clean(name)} at {clean(shown.get('address'))} shows:", file=sys.stderr)
     for key in shown["keys"]:
         print(f"  {clean(key['fingerprint'])}  {clean(key['type'])}", file=sys.stderr)
-    print("Trust these keys? [y/N] ", end="", file=sys.stderr, flush=True)
+    return asked("Trust these keys?")
+
+
+def confirmed(question: str) -> bool:
+    """Asks on the terminal; without one, --yes has to say it."""
+    if not (os.isatty(0) and os.isatty(2)):
+        raise bad_request(question, "nobody is there to answer: give --yes")
+    return asked(question)
+
+
+def asked(question: str) -> bool:
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -19,7 +19,7 @@ from enum import Enum
 
 from mgpu.core import retry
 from mgpu.core.errors import InvalidTransition
-from mgpu.core.model import Attempt, AttemptState, FailureClass, Job, JobState, NodeState, Part, PartKey
+from mgpu.core.model import GIVEN_UP, Attempt, AttemptState, FailureClass, Job, JobState, NodeState, Part, PartKey
 
 
 class PartEvent(str, Enum):
@@ -149,7 +149,7 @@ def step_part(part: Part, news: News) -> Part:
         raise InvalidTransition(f"part {part.key} is {part.state}, and {news.event.value} comes") from None
     if state is AttemptState.STARTING and part.started is not None:
         state = AttemptState.RUNNING  # an answer from before it began
-    stop = part.stop or _stop_of(news)
+    stop = GIVEN_UP if news.event is PartEvent.GIVEN_UP else part.stop or _stop_of(news)
     if stop and state in (AttemptState.STARTING, AttemptState.RUNNING):
         state = AttemptState.STOPPING
     part = replace(
@@ -203,7 +203,7 @@ def _end_part(part: Part, news: News) -> Part:
     elif news.event is PartEvent.EXITED and failure is FailureClass.NONE:
         failure = _ENDED_BY_US.get(part.stop) or (FailureClass.EXIT if news.exit_code else FailureClass.NONE)
     # an exit that nothing is to be read from needs no collecting
-    never_ran = news.event in (PartEvent.FENCED, PartEvent.LAUNCH_FAILED, PartEvent.GIVEN_UP)
+    never_ran = news.event in (PartEvent.FENCED, PartEvent.LAUNCH_FAILED)
     return replace(
         part,
         ended=news.at,

@@ -201,6 +201,9 @@ class Attempt:
     reason: str = ""
 
 
+GIVEN_UP = "GIVEN_UP"  # a part's stop: an operator's word
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """The share of an attempt on one node: one supervised process there.
@@ -235,6 +238,11 @@ class Part:
     @property
     def key(self) -> PartKey:
         return PartKey(self.job_id, self.attempt, self.rank)
+
+    @property
+    def owes_fence(self) -> bool:
+        """It was given up without proof: before its node gets work again, what may still run there has to be ended."""
+        return self.state is AttemptState.ENDED and self.stop == GIVEN_UP and not self.collected
 
 
 @dataclass(frozen=True, slots=True, order=True)

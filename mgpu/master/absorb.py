@@ -9,7 +9,7 @@ from mgpu.core import health, lifecycle, retry
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, Node, NodeName, Part, PartKey
 from mgpu.master.board import Board, Running
-from mgpu.master.inbox import Collected, Heard, Message, Probed, Silent
+from mgpu.master.inbox import Collected, GivenUp, Heard, Message, Probed, Silent
 from mgpu.ops.output import NOTICE
 from mgpu.store.writing import Writer
 
@@ -54,6 +54,8 @@ class Absorber:
                 self._silent(message)
             elif isinstance(message, Collected):
                 self._collected(message)
+            elif isinstance(message, GivenUp):
+                self._given_up(message)
         for item in list(self._board):
             if item.job.stop and item.current:
                 self._settle(item, item.parts)
@@ -88,6 +90,12 @@ class Absorber:
         for _, part in self._board.on(message.node):
             if part.state.holds_devices and part.state is not AttemptState.LOST:
                 self._hear(message.node, News(part.key, PartEvent.UNREACHABLE, message.at, reason=message.reason))
+
+    def _given_up(self, message: GivenUp) -> None:
+        reason = f"given up by {message.by} without proof that it has ended: it may run twice"
+        for _, part in self._board.on(message.node):
+            if part.state is AttemptState.LOST:
+                self._hear(message.node, News(part.key, PartEvent.GIVEN_UP, message.at, reason=reason))
 
     def _collected(self, message: Collected) -> None:
         part = self._board.resolve(message.key, None)

@@ -68,7 +68,7 @@ class Collector:
         wanted: set[PartKey] = set()
         for item, part in board.parts():
             link = self._links.get(part.node)
-            if link is None or part.collected:
+            if link is None or part.collected or part.owes_fence:
                 continue
             if part.state is AttemptState.ENDED:
                 soonest = min(soonest, self._fetch(link, part, monotonic, last=True))

@@ -38,7 +38,7 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Every byte of the part's output is in the spool (`trouble` "") or never will be."""
+    """Every byte of the part's output is in the spool (`trouble` "") or never will be: the node's copy is done with."""
 
     key: PartKey
     trouble: str = ""
@@ -53,7 +53,17 @@ class Done:
     answered: bool = True
 
 
-Message = Probed | Heard | Silent | Collected | Done
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """An operator's word: what is lost on this node will not come back. `done` is set once it is stored."""
+
+    node: NodeName
+    by: str
+    at: float
+    done: threading.Event
+
+
+Message = GivenUp | Probed | Heard | Silent | Collected | Done
 
 
 class Inbox:

@@ -19,7 +19,7 @@ from mgpu.core.health import ProbeFailure
 from mgpu.core.launch import Launch
 from mgpu.core.model import NodeName, Part, PartKey
 from mgpu.core.probe import parse_probe
-from mgpu.master.inbox import Done, Heard, Inbox, Probed, Silent
+from mgpu.master.inbox import Collected, Done, Heard, Inbox, Probed, Silent
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import Refusal, Runner
@@ -104,11 +104,14 @@ class NodeLink:
         self._order("start", part.key, task)
 
     def stop(self, known: Known) -> None:
+        """End the part, or see to it that it never begins; of one that was given up, find out that this is so."""
         part = known.part
 
         def task() -> None:
             answer = self.runner.stop(reconcile.directory_name(part.key), known.token, part.stop)
-            if answer == "fenced":
+            if part.owes_fence and answer in ("fenced", "ended"):
+                self._inbox.put(Collected(part.key))
+            elif answer == "fenced":
                 self._inbox.put(Heard(self.name, (reconcile.fenced(part.key, self._clock.now()),)))
 
         self._order("stop", part.key, task)

@@ -33,7 +33,7 @@ from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
-from mgpu.master.inbox import Collected, Done, Heard, Inbox, Message, Probed
+from mgpu.master.inbox import Collected, Done, GivenUp, Heard, Inbox, Message, Probed
 from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
 from mgpu.master.realise import Realiser
@@ -48,6 +48,7 @@ _GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
 _TROUBLE_PAUSE_S = 2.0
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database
 FIRST_LOOK_S = 3.0
+GIVE_UP_S = 20.0  # for an operator's word to be stored
 AFTER_END_S = 1.0  # until a node is probed after a job ended there
 SPACING_S = 5.0  # of probes that are not asked for
 
@@ -133,7 +134,8 @@ class Master:
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._plan(board, now)
-        due = [self._realiser.realise(board, now, monotonic), self._collector.collect(board, monotonic)]
+        up = {name for name, node in self._nodes.items() if node.state is NodeState.UP and not node.failures}
+        due = [self._realiser.realise(board, up, now, monotonic), self._collector.collect(board, monotonic)]
         due += [self._observe(monotonic), self._plan_in]
         self._realiser.forget(board)
         if any(True for _ in board) or self._waits:
@@ -198,6 +200,8 @@ class Master:
                     self._probes.notify_all()
             elif isinstance(message, Collected):
                 self._spool.notify(message.key.job_id)
+            elif isinstance(message, GivenUp):
+                message.done.set()
 
     # --- planning ---------------------------------------------------------------------------------------------------
 
@@ -311,6 +315,12 @@ class Master:
         self._probe_due[node] = 0.0
         self.inbox.wake()
         return added
+
+    def give_up(self, node: NodeName, by: str) -> None:
+        message = GivenUp(self._link(node).name, by, self._clock.now(), threading.Event())
+        self.inbox.put(message)
+        if not message.done.wait(GIVE_UP_S):
+            raise StoreError("the master could not store it", "mgpu status says what troubles it")
 
     def stop(self) -> None:
         self.stopping.set()

@@ -7,6 +7,7 @@ and the plan made again with what that shows. So a process that nobody queued is
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,15 +54,15 @@ def views(
 ) -> tuple[NodeView, ...]:
     """Every node of the inventory, in its order."""
     holds = _holds(board)
-    return tuple(
-        node_view(
-            entry.facts,
-            _without(nodes.get(entry.name, Node(entry.name)), gone.get(entry.name, ())),
-            holds.get(entry.name, NodeHolds()),
-            entry.external,
-        )
-        for entry in config.nodes
-    )
+    owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
+    found = []
+    for entry in config.nodes:
+        node = _without(nodes.get(entry.name, Node(entry.name)), gone.get(entry.name, ()))
+        view = node_view(entry.facts, node, holds.get(entry.name, NodeHolds()), entry.external)
+        if view.usable and owed[entry.name]:
+            view = replace(view, usable=False, reason=f"{owed[entry.name]} given-up jobs are looked for first")
+        found.append(view)
+    return tuple(found)
 
 
 def _holds(board: Board) -> dict[NodeName, NodeHolds]:

@@ -59,6 +59,9 @@ class Control(Protocol):
     def trust(self, node: NodeName, lines: Sequence[str]) -> int:
         """Takes these keys as the node's own; how many were new. Raises MgpuError."""
 
+    def give_up(self, node: NodeName, by: str) -> None:
+        """What is lost on that node ends as a failure of the node, without proof. Returns once that is stored."""
+
     def stop(self) -> None:
         """The master ends soon, jobs run on. Returns at once."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mgpu import clock
 from mgpu.core.errors import RequestError
-from mgpu.core.model import Audit, Node, NodeView
+from mgpu.core.model import AttemptState, Audit, Node, NodeView
 from mgpu.ops import render
 from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
 from mgpu.ops.render import Json
@@ -45,6 +45,34 @@ def probe_node(context: Context, caller: Caller, name: str) -> Json:
     context.control.probe(config.name)
     context.waker.wake()
     return show_node(context, name)
+
+
+def lost_on(context: Context, caller: Caller, name: str) -> Json:
+    """What `give_up` would end: the jobs that contact was lost with."""
+    require_operator(context, caller, "declare a node down")
+    return {"node_id": context.node_config(name).name, "lost": _lost(context, name)}
+
+
+def give_up(context: Context, caller: Caller, name: str) -> Json:
+    """An operator's word that a node will not come back as it was: its lost jobs end, and may be run again elsewhere.
+    Should it come back, what still runs there is ended before it gets work."""
+    require_operator(context, caller, "declare a node down")
+    config = context.node_config(name)
+    lost = _lost(context, name)
+    if not lost:
+        raise RequestError(
+            f"contact with no job is lost on {name}: there is nothing to give up",
+            "mgpu cancel ends jobs on a node that answers",
+        )
+    record(context, Audit(clock.now(), caller.user, "node down", node=config.name, detail=f"gives up jobs {lost}"))
+    context.control.give_up(config.name, caller.user)
+    return {"node_id": config.name, "given_up": lost}
+
+
+def _lost(context: Context, name: str) -> list[int]:
+    with context.store.read() as r:
+        parts = r.open_parts()
+    return sorted({part.job_id for part in parts if part.node == name and part.state is AttemptState.LOST})
 
 
 def host_keys(context: Context, name: str) -> Json:

@@ -69,7 +69,7 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
     if wanted.rank >= len(parts):
         raise NotFound(f"job {job.job_id} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
     part = parts[wanted.rank]
-    complete = part.collected  # looked at before the bytes: all of them are there if it holds
+    complete = part.collected or part.owes_fence  # looked at before the bytes: all of them are there if it holds
     size = context.spool.size(part.key, wanted.stream)
     data = context.spool.read(part.key, wanted.stream, wanted.offset, wanted.limit)
     return Output(data, max(size, wanted.offset + len(data) if data else 0), complete)
@@ -156,7 +156,7 @@ def look(context: Context, job_id: JobId, position: Position) -> Look:
         notices=notices,
         parts=followed,
         chunks=next_chunks(context, followed, position),
-        complete=job.attempt >= position.attempt and all(part.collected for part in followed),
+        complete=job.attempt >= position.attempt and all(part.collected or part.owes_fence for part in followed),
     )
 
 

@@ -582,9 +582,11 @@ op_stop() {
     end ok fenced
   elif [ "${value##*:}" != "$2" ]; then
     end failed token "$value"
+  elif [ -L "$dir/clean" ]; then
+    end ok ended
   else
     record stop "$3"
-    [ -L "$dir/clean" ] || launch_reaper "$2" "$4"
+    launch_reaper "$2" "$4"
     end ok stopping
   fi
 }

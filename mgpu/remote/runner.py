@@ -93,7 +93,7 @@ class ShellRunner:
         return NodeAnswer(_parse_state(reply.text), float(reply.words[0]), reply.words[1], clock.now())
 
     def stop(self, key: str, token: str, reason: str) -> str:
-        """ "fenced" (it never ran and never will) or "stopping" (the end shows in the records)."""
+        """ "fenced" (it never ran and never will), "stopping" (the end shows in the records) or "ended" (it does)."""
         reply = self._session.control("stop", key, token, reason, str(KILL_GRACE_S))
         if reply.status != "ok":
             raise RemoteError(f"the node cannot stop {key}: {_words(reply, 1)}")

@@ -86,6 +86,9 @@ class Desk:
         self.trusted += lines
         return len(lines)
 
+    def give_up(self, node, by) -> None:
+        self.given_up = (node, by)
+
     def stop(self) -> None:
         self.stopped.set()
 

@@ -125,3 +125,28 @@ def test_cancel_reaches_it_when_the_link_is_back(cluster: Cluster) -> None:
         node.fault("link", "ok")
     assert cluster.await_job(job_id, patience_s=60)["state"] == "CANCELLED"
     cluster.idle()
+
+
+@pytest.mark.usefixtures("separate_nodes")
+def test_an_operator_gives_a_lost_node_up(cluster: Cluster) -> None:
+    """Its jobs end without proof; when it is back after all, what still runs there is ended before it gets work."""
+    node = cluster.lab.node("node001")
+    mark = f"given-up-{os.getpid()}"
+    still_there = f"pgrep -f '[{mark[0]}]{mark[1:]}'"  # which does not find itself
+    job_id = cluster.submit("-w", "node001", f'[ $MGPU_ATTEMPT = 2 ] || sh -c "sleep 600; : {mark}"')
+    cluster.await_running(job_id)
+    assert "there is nothing to give up" in cluster.refused("node", "down", "node001", "--yes")
+    node.fault("link", "drop")
+    try:
+        cluster.await_job(job_id, "RUNNING", reason="ContactLost")
+        assert "give --yes" in cluster.refused("node", "down", "node001")
+        assert cluster.json("node", "down", "node001", "--yes") == {"node_id": "node001", "given_up": [job_id]}
+        waiting = cluster.await_job(job_id, "PENDING")
+        assert "it may run twice" in waiting["detail"]
+        assert node.run(still_there, check=False).stdout
+    finally:
+        node.fault("link", "ok")
+    job = cluster.await_job(job_id, "COMPLETED", patience_s=60)
+    assert job["attempt"] == 2
+    assert not node.run(still_there, check=False).stdout
+    cluster.idle()
