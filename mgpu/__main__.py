@@ -1,3 +1,5 @@
+"""`python -m mgpu`."""
+
 from mgpu.cli.main import main
 
 main()

@@ -1,0 +1,114 @@
+"""Rules of style that a machine can hold: sizes as a ratchet, names, what may never be in the tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+FUNCTION_LINES = 70
+FILE_LINES = 400
+# file -> (lines that it may have, why it is long). A file that has shrunk leaves the list; no limit here is raised.
+LONG_FILES = {
+    "mgpu/core/model.py": (500, "all values that flow, in one place; nearly no code"),
+    "mgpu/remote/node.sh": (800, "the node's half, sent as one program"),
+    "tests/core/test_request.py": (420, "one table of options"),
+    "tests/sim/simulation.py": (470, "the master's world at one virtual clock"),
+}
+BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
+UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
+SHELL_FUNCTION = re.compile(r"^(\w+)\(\) \{\n(?:.*\n)*?\}", re.MULTILINE)
+
+
+@cache
+def sources() -> list[Path]:
+    """Ours: Python and shell, also where the name has no suffix (scripts/)."""
+    found = [path for folder in ("mgpu", "tests", "scripts") for path in sorted((REPOSITORY / folder).rglob("*"))]
+    return [path for path in found if path.is_file() and (path.suffix in (".py", ".sh") or is_script(path))]
+
+
+def is_script(path: Path) -> bool:
+    return not path.suffix and path.parent.name == "scripts" and path.read_bytes().startswith(b"#!")
+
+
+def is_python(path: Path) -> bool:
+    return path.suffix == ".py" or b"python" in path.read_bytes().split(b"\n", 1)[0]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """(name, lines) of every function, nested ones and methods too."""
+    text = path.read_text(encoding="utf-8")
+    if not is_python(path):
+        for found in SHELL_FUNCTION.finditer(text):
+            yield found[1], found[0].count("\n") + 1
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_all_of_our_files_are_looked_at() -> None:
+    seen = {name_of(path) for path in sources()}
+    assert {"mgpu/daemon.py", "mgpu/remote/node.sh", "scripts/test", "tests/test_tidy.py"} <= seen
+    assert dict(functions(REPOSITORY / "mgpu/remote/node.sh")).keys() >= {"supervise", "op_start", "serve"}
+
+
+def test_a_function_fits_a_screen() -> None:
+    long = {
+        f"{name_of(path)}: {name}": lines
+        for path in sources()
+        for name, lines in functions(path)
+        if lines > FUNCTION_LINES
+    }
+    assert long == {}
+
+
+def test_a_file_has_one_idea() -> None:
+    sizes = {name_of(path): path.read_bytes().count(b"\n") for path in sources()}
+    assert {name: lines for name, lines in sizes.items() if lines > LONG_FILES.get(name, (FILE_LINES,))[0]} == {}
+
+
+@pytest.mark.parametrize("name", LONG_FILES)
+def test_no_exception_outlives_its_reason(name: str) -> None:
+    assert (REPOSITORY / name).read_bytes().count(b"\n") > FILE_LINES
+
+
+def test_a_module_is_named_after_what_it_holds() -> None:
+    named = [name_of(path) for path in sources() if {path.stem.strip("_"), path.parent.name} & BANNED_NAMES]
+    assert named == []
+
+
+def test_every_module_of_mgpu_says_its_idea() -> None:
+    modules = [path for path in sources() if name_of(path).startswith("mgpu/") and is_python(path)]
+    silent = [
+        name_of(path)
+        for path in modules
+        if (tree := ast.parse(path.read_text(encoding="utf-8"))).body and not ast.get_docstring(tree)
+    ]
+    assert silent == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    left = [name_of(path) for path in sources() if UNFINISHED.search(path.read_text(encoding="utf-8"))]
+    assert left == []
+
+
+def test_the_core_neither_reads_nor_writes() -> None:
+    """What needs no import, so that the import rules do not see it."""
+    calls = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in (REPOSITORY / "mgpu/core").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in ("open", "print", "input", "breakpoint", "exec", "eval", "__import__")
+    ]
+    assert calls == []
