@@ -87,7 +87,7 @@ class Follower:
         self._clear_status()
         status = outcome.exit_status(self._job, self._stop_status)
         if status or not self._quiet:
-            say(outcome.ending(self._job))
+            say(outcome.ending(self._job, self._stop_status))
         return status
 
     # --- what the master sends ---
@@ -102,7 +102,7 @@ class Follower:
             if event.body["job"]["state"] == "PENDING" and self._job["state"] != "PENDING":
                 self._waiting_since = clock.monotonic()
             self._job = event.body["job"]
-            self._sink.node_of = {part["rank"]: part["node"] for part in self._job.get("allocation") or ()}
+            self._sink.know(self._job)
             self._tell_where()
         elif event.name == "notice":
             self._notice(str(event.body.get("text", "")))

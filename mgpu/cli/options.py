@@ -39,7 +39,7 @@ SURROUNDINGS = [
     (
         ("-o", "--output"),
         "FILE",
-        "File for stdout (%j job, %r rank, %n node): srun writes it here, submit on the node.",
+        "File for stdout (%j job, %a array index, %n node, %r rank): srun writes it here, submit on the node.",
     ),
     (("-e", "--error"), "FILE", "File for stderr, likewise."),
     (("-D", "--chdir"), "DIR", "Directory on the node; must exist there."),

@@ -10,6 +10,8 @@ from mgpu.cli.text import ranges
 CANCELLED_BY_ANOTHER = 143
 ACTIVE = ("PENDING", "RUNNING")
 EXIT_STATUS = {"TIMEOUT": 124, "NODE_FAIL": 70}
+# Cancelled by this command: its exit status -> why.
+BY_US = {130: "by ^C", 143: "by SIGTERM", 75: "it did not start in time: --immediate"}
 
 
 def exit_status(job: dict[str, Any], stopped_by_us: int | None) -> int:
@@ -22,14 +24,16 @@ def exit_status(job: dict[str, Any], stopped_by_us: int | None) -> int:
     return EXIT_STATUS.get(state) or job.get("exit_code") or 1
 
 
-def ending(job: dict[str, Any]) -> str:
-    """The last line."""
+def ending(job: dict[str, Any], stopped_by_us: int | None = None) -> str:
+    """The last line: says which exit status it was."""
     state, code = job["state"], job.get("exit_code")
     text = f"job {job['job_id']} {state}"
     if state in ("COMPLETED", "FAILED") and code is not None:
         text += f", {exit_words(code)}"
     told = job.get("reason") == "NonZeroExitCode" and len(job.get("allocation") or ()) < 2
     because = "" if told else why(job)
+    if state == "CANCELLED" and stopped_by_us is not None:
+        because = BY_US.get(stopped_by_us, because)
     return f"{text} ({because})" if because else text
 
 

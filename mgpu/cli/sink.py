@@ -11,6 +11,7 @@ import re
 import select
 import stat
 from collections.abc import Callable
+from typing import Any
 
 from mgpu.cli.session import bad_request
 from mgpu.client.job_stream import STDERR, STDOUT
@@ -63,7 +64,13 @@ class Sink:
         self._wake = (wake_fd, attend)
         self._targets: dict[str | int, Target] = {}
         self._lines: dict[tuple[int, int], bytes] = {}
-        self.node_of: dict[int, str] = {}
+        self._node_of: dict[int, str] = {}
+        self._name = ""
+
+    def know(self, job: dict[str, Any]) -> None:
+        """What file names are made of."""
+        self._name = job.get("name") or ""
+        self._node_of = {part["rank"]: part["node"] for part in job.get("allocation") or ()}
 
     def write(self, kind: int, rank: int, data: bytes) -> None:
         """Raises BrokenPipeError, or MasterError (bad_request) for a file that cannot be made."""
@@ -73,11 +80,17 @@ class Sink:
             self._target(kind, rank).write(data)
 
     def finish(self) -> None:
-        """Writes the lines that have no end."""
+        """Writes the lines that have no end, and makes the files that nothing came for."""
         for (kind, rank), line in self._lines.items():
             if line:
                 self._target(kind, rank).write(b"%d: %s" % (rank, line))
         self._lines.clear()
+        for kind, pattern in self._patterns.items():
+            for rank in self._node_of if pattern else ():
+                self._target(kind, rank)
+
+    def _file(self, pattern: str, rank: int) -> str:
+        return expand(pattern, self._job_id, rank, self._node_of.get(rank, ""), self._name)
 
     def _labelled(self, kind: int, rank: int, data: bytes) -> bytes:
         text = self._lines.get((kind, rank), b"") + data
@@ -87,7 +100,7 @@ class Sink:
 
     def _target(self, kind: int, rank: int) -> Target:
         pattern = self._patterns[kind]
-        key: str | int = expand(pattern, self._job_id, rank, self.node_of.get(rank, "")) if pattern else kind
+        key: str | int = self._file(pattern, rank) if pattern else kind
         target = self._targets.get(key)
         if target is None:
             descriptor = create(key) if isinstance(key, str) else key
@@ -102,7 +115,21 @@ def create(path: str) -> int:
         raise bad_request(f"cannot write {path}: {error.strerror}", "the job goes on") from error
 
 
-def expand(pattern: str, job_id: int, rank: int, node: str) -> str:
-    """A file name: %j is the job, %r the rank, %n the node, %% a per cent sign."""
-    values = {"j": str(job_id), "r": str(rank), "n": node.replace("/", "_"), "%": "%"}
-    return re.sub("%([jrn%])", lambda match: values[match[1]], pattern)
+def check_pattern(pattern: str) -> None:
+    """Told before anything is queued, as far as it can be known. Raises MasterError (bad_request)."""
+    folder = os.path.dirname(pattern) or "."
+    if "%" in folder:
+        return
+    if not os.path.isdir(folder):
+        raise bad_request(f"cannot write {pattern}: there is no folder {folder}", "make it first")
+    if "%" not in pattern and (os.path.isdir(pattern) or (os.path.exists(pattern) and not os.access(pattern, os.W_OK))):
+        raise bad_request(f"cannot write {pattern}", "name a file of your own")
+    if not os.path.exists(pattern) and not os.access(folder, os.W_OK | os.X_OK):
+        raise bad_request(f"cannot write {pattern}: the folder {folder} is closed to you", "name another")
+
+
+def expand(pattern: str, job_id: int, rank: int, node: str, name: str) -> str:
+    """A file name, by the same letters as on a node: %j job, %a array index (0), %n node, %r rank, %x job name, %% a
+    percent sign; others stay."""
+    values = {"j": str(job_id), "a": "0", "n": node, "r": str(rank), "x": name, "%": "%"}
+    return re.sub("%([janrx%])", lambda match: values[match[1]].replace("/", "_"), pattern)

@@ -12,6 +12,7 @@ from mgpu.cli.command import Command, session_of
 from mgpu.cli.follower import LIMITS, Follower
 from mgpu.cli.options import IMMEDIATE, job_options, seconds
 from mgpu.cli.signals import Signals
+from mgpu.cli.sink import check_pattern
 from mgpu.cli.submission import Prepared, prepare, send
 from mgpu.client import http
 
@@ -47,6 +48,9 @@ def follow(context: click.Context, prepared: Prepared) -> int:
     options = dict(prepared.options)
     for key in LIMITS:  # faults are told before anything is queued
         seconds(options, key)
+    for key in ("output", "error"):
+        if options.get(key) and prepared.body["kind"] == "srun":
+            check_pattern(str(options[key]))
     if prepared.body["kind"] == "batch":  # its files are written on the node
         options.pop("output", None)
         options.pop("error", None)

@@ -29,14 +29,16 @@ ENDINGS: list[tuple[dict[str, Any], int | None, int, str]] = [
     (job("TIMEOUT", exit_code=143), None, 124, "job 17 TIMEOUT"),
     (job("NODE_FAIL"), None, 70, "job 17 NODE_FAIL"),
     (job("CANCELLED", reason="Cancelled", detail="by bob"), None, 143, "job 17 CANCELLED (by bob)"),
-    (job("CANCELLED"), 130, 130, "job 17 CANCELLED"),
+    (job("CANCELLED", detail="by alice"), 130, 130, "job 17 CANCELLED (by ^C)"),
+    (job("CANCELLED", detail="by alice"), 143, 143, "job 17 CANCELLED (by SIGTERM)"),
+    (job("CANCELLED", detail="by alice"), 75, 75, "job 17 CANCELLED (it did not start in time: --immediate)"),
     (job("COMPLETED", exit_code=0), 130, 0, "job 17 COMPLETED, exit 0"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("ended", "by_us", "status", "words"), ENDINGS)
 def test_how_a_job_ended(ended: dict[str, Any], by_us: int | None, status: int, words: str) -> None:
-    assert (exit_status(ended, by_us), ending(ended)) == (status, words)
+    assert (exit_status(ended, by_us), ending(ended, by_us)) == (status, words)
 
 
 def test_streams_stay_apart_and_byte_exact(peer: Peer, mgpu_process: Callable) -> None:
@@ -67,7 +69,27 @@ def test_files_are_written_here(peer: Peer, mgpu: Callable) -> None:
     peer.streams = [[state("RUNNING"), output(b"out"), output(b"err", kind=2), end("COMPLETED", exit_code=0)]]
     assert mgpu("srun", "-Q", "-o", "job-%j.%r", "prog") == (0, "", "")
     assert sorted(Path("job-17.0").read_bytes()) == sorted(b"outerr")
-    assert expand("%n-%%j%x-%j", 17, 0, "a/b") == "a_b-%j%x-17"
+    assert expand("%n-%%j%q-%j-%a.%r.%x", 17, 3, "a/b", "c/d") == "a_b-%j%q-17-0.3.c_d"
+
+
+def test_a_file_that_nothing_came_for_is_empty(peer: Peer, mgpu: Callable) -> None:
+    Path("out").write_text("of an earlier run")
+    peer.streams = [[state("RUNNING"), end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", "-Q", "-o", "out", "-e", "err.%n", "prog") == (0, "", "")
+    assert (Path("out").read_bytes(), Path("err.gpu01").read_bytes()) == (b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (["-o", "nowhere/out.%j"], "cannot write nowhere/out.%j: there is no folder nowhere: make it first"),
+        (["-e", "folder"], "cannot write folder: name a file of your own"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_told_before(peer: Peer, mgpu: Callable, line: list[str], fault: str) -> None:
+    Path("folder").mkdir()
+    assert mgpu("srun", *line, "prog") == (2, "", f"mgpu: {fault}\n")
+    assert peer.bodies("POST", "/v1/jobs") == []
 
 
 def test_a_later_attempt_is_announced(peer: Peer, mgpu: Callable) -> None:
@@ -139,7 +161,7 @@ def test_signals(
     assert process.returncode == status
     last = err.decode().splitlines()[-1]
     if cancels:
-        assert last == "mgpu: job 17 CANCELLED (by alice)"
+        assert last == f"mgpu: job 17 CANCELLED (by {'SIGTERM' if number == signal.SIGTERM else '^C'})"
     else:
         assert last == "mgpu: hung up: job 17 goes on; see it again with: mgpu logs -f 17"
         assert peer.bodies("POST", "/v1/cancel") == []
