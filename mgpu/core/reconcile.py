@@ -57,25 +57,30 @@ def directory_name(key: PartKey) -> str:
 
 def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
     """What this look tells about the part, oldest first; [] = nothing that we did not know."""
-    found = answer.parts.get(directory_name(part.key))
+    found = answer.parts.get(directory_name(part.key), PartAnswer())
     at = answer.at
+    gate = found.records.get("pid", "")
     if part.boot_id and part.boot_id != answer.boot_id:
-        # an exit that was recorded before the reboot still counts
-        if found is not None and "exit" in found.records:
-            return [_exit_news(part.key, found.records["exit"], answer.when)]
-        return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
-    if found is None or "pid" not in found.records:
+        return _before_the_reboot(part, found, answer)
+    if not gate:
         # what was not known to run when it was asked may have begun since
         return [News(part.key, PartEvent.FOUND_ABSENT if part.started is None else PartEvent.GONE, at)]
-    gate = found.records["pid"]
     if gate == "fenced":
         return [News(part.key, PartEvent.FENCED, at)]
     _, _, boot_id, owner = ([*gate.split(":"), "", "", ""])[:4]
     if owner != token:
         return [News(part.key, PartEvent.LAUNCH_FAILED, at, failure=FailureClass.NODE, reason=_FOREIGN_GATE)]
-    if boot_id != answer.boot_id and "exit" not in found.records:
-        return [News(part.key, PartEvent.REBOOTED, at, reason="the node rebooted")]
-    return [*_progress(part, found, answer), *_outcome(part, found, answer, boot_id)]
+    if boot_id != answer.boot_id:
+        return _before_the_reboot(part, found, answer)
+    return [*_progress(part, found, answer), *_outcome(part, found, answer)]
+
+
+def _before_the_reboot(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
+    """What was recorded then still counts: an exit, and that the command ran at all, which decides whether it may again."""
+    progress = _progress(part, found, answer) if "pid" in found.records else []
+    if "pid" in found.records and "exit" in found.records:
+        return [*progress, _exit_news(part.key, found.records["exit"], answer.when)]
+    return [*progress, News(part.key, PartEvent.REBOOTED, answer.at, reason="the node rebooted")]
 
 
 def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
@@ -95,8 +100,8 @@ def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
     return news
 
 
-def _outcome(part: Part, found: PartAnswer, answer: NodeAnswer, boot_id: str) -> list[News]:
-    if "exit" in found.records and ("clean" in found.records or boot_id != answer.boot_id):
+def _outcome(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
+    if "exit" in found.records and "clean" in found.records:
         return [_exit_news(part.key, found.records["exit"], answer.when)]
     if "stuck" in found.records:
         reason = f"processes cannot be killed: {found.records['stuck']}"

@@ -12,6 +12,7 @@ SIGNALS = {
     10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU",
 }  # fmt: skip
 
+_NEVER_RAN = (FailureClass.NEWCOMER, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED)
 NEWCOMER_PAUSE_S = 5.0  # until the next look at a device that somebody else took
 
 
@@ -57,6 +58,8 @@ def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Ou
     if job.stop and any(part.stop for part in parts):
         return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, code)
     where = f"on {cause.node}: {cause.reason}"
+    if cause.failure in _NEVER_RAN and any(part.started is not None for part in parts):
+        cause = replace(cause, failure=FailureClass.NODE_LOST)  # on another node of the job it did
     if cause.failure is FailureClass.NEWCOMER:
         return _again(job, "Newcomer", where, cause.failure, now + NEWCOMER_PAUSE_S * (1 + outlook.jitter))
     if cause.failure in (FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED):

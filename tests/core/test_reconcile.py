@@ -53,7 +53,8 @@ def told(records: dict[str, str] | None, of: Part | None = None, **more: Any) ->
         ({**RAN, **OVER, "stop": "TIMEOUT"}, {}, [E.STOP_WANTED, E.STARTED, E.EXITED]),
         ({"pid": GATE, "exit": "fail:node:no home:95", "clean": "96"}, {"alive": False}, [E.LAUNCH_FAILED]),
         ({"pid": f"321:5000:{BOOT}:other"}, {}, [E.LAUNCH_FAILED]),
-        (RAN, {"boot": OTHER_BOOT}, [E.REBOOTED]),
+        ({"pid": GATE}, {"alive": False, "boot": OTHER_BOOT}, [E.REBOOTED]),
+        (RAN, {"alive": False, "boot": OTHER_BOOT}, [E.STARTED, E.REBOOTED]),  # it ran, though nobody heard of it
         ({**RAN, **OVER}, {"boot": OTHER_BOOT}, [E.STARTED, E.EXITED]),
         ({**RAN, "exit": "4:95.00"}, {"boot": OTHER_BOOT}, [E.STARTED, E.EXITED]),
     ],
@@ -65,8 +66,10 @@ def test_records_and_their_news(records: dict[str, str], more: dict[str, Any], e
 def test_a_reboot_of_a_known_boot() -> None:
     known = part(boot_id=BOOT)
     assert [news.event for news in told(None, known, boot=OTHER_BOOT)] == [E.REBOOTED]
-    assert [news.event for news in told(RAN, known, boot=OTHER_BOOT)] == [E.REBOOTED]
-    (news,) = told({**RAN, "exit": "4:95.00"}, known, boot=OTHER_BOOT)
+    assert [news.event for news in told(RAN, known, boot=OTHER_BOOT)] == [E.STARTED, E.REBOOTED]
+    stopped = {**RAN, "stop": "TIMEOUT", "exit": "4:95.00"}
+    *before, news = told(stopped, known, boot=OTHER_BOOT)
+    assert [other.event for other in before] == [E.STOP_WANTED, E.STARTED]
     assert (news.event, news.exit_code) == (E.EXITED, 4)
 
 

@@ -52,6 +52,18 @@ VERDICTS: dict[str, Row] = {
     "no requeue": ({"spec": {"requeue": False}}, [ended(0, F.NODE_LOST)], {}, (JobState.NODE_FAIL, "NodeFail", None)),
     "requeued too often": ({"failures": 5}, [ended(0, F.NODE_LOST)], {}, (JobState.NODE_FAIL, "NodeFail", None)),
     "supervisor": ({"spec": {"retries": 3}}, [ended(0, F.SUPERVISOR)], {}, (JobState.FAILED, "SupervisorKilled", None)),
+    "gang: lost before its start was heard of, others ran": (
+        {},
+        [ended(0, F.EXIT, 143, stop="GANG"), ended(1, F.NODE)],
+        {},
+        (JobState.PENDING, "Requeued", None),
+    ),
+    "gang: the same of an srun": (
+        SRUN,
+        [ended(0, F.EXIT, 143, stop="GANG"), ended(1, F.NODE)],
+        {},
+        (JobState.NODE_FAIL, "NodeFail", None),
+    ),
     "gang: the first by itself": (
         {},
         [ended(0, F.EXIT, 143, at=3.0, stop="GANG"), ended(1, F.EXIT, 4, at=5.0), ended(2, F.EXIT, 5, at=6.0)],

@@ -48,8 +48,8 @@ def part(rank: int = 0, state: AttemptState = AttemptState.RUNNING, **more: Any)
 def ended(
     rank: int = 0, failure: FailureClass = FailureClass.NONE, code: int | None = 0, at: float = 5.0, **more: Any
 ) -> Part:
-    """One that has ended; `code` is dropped where the command never ran."""
-    ran = failure in (FailureClass.NONE, FailureClass.EXIT)
-    return part(
-        rank, AttemptState.ENDED, failure=failure, exit_code=code if ran else None, started=2.0, ended=at, **more
-    )
+    """One that has ended; `code` is dropped where it is not known, the start where the command never ran."""
+    exited = failure in (FailureClass.NONE, FailureClass.EXIT)
+    ran = exited or failure in (FailureClass.NODE_LOST, FailureClass.SUPERVISOR)
+    fields: dict[str, Any] = {"exit_code": code if exited else None, "started": 2.0 if ran else None}
+    return part(rank, AttemptState.ENDED, failure=failure, ended=at, **(fields | more))
