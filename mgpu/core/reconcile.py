@@ -76,7 +76,7 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
 
 
 def _before_the_reboot(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
-    """What was recorded then still counts: an exit, and that the command ran at all, which decides whether it may again."""
+    """What was recorded then still counts: an exit, and that the command ran at all: it may not always run again."""
     progress = _progress(part, found, answer) if "pid" in found.records else []
     if "pid" in found.records and "exit" in found.records:
         return [*progress, _exit_news(part.key, found.records["exit"], answer.when)]
