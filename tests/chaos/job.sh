@@ -15,6 +15,8 @@ serial=$1 steps=$2 code=$3 width=$4 fill=$5 traits=,$6,
 folder=/var/tmp/chaos
 [ -d $folder ] || mkdir -m 1777 $folder 2>/dev/null
 exec 5>>"$folder/$serial.$MGPU_JOB_ID.$MGPU_ATTEMPT.$MGPU_RANK"
+# what this shell and its tools say of killed children and full disks ("Terminated") is no part of the job's own stderr
+exec 6>&2 2>/dev/null
 
 note() {
     read -r uptime _ </proc/uptime
@@ -23,14 +25,14 @@ note() {
 
 has() { case $traits in *,"$1",*) return 0 ;; *) return 1 ;; esac }
 
-# say STREAM NUMBER WIDTH: on descriptor 1; what a failing write makes a tool complain about is kept off stderr
+# say STREAM NUMBER WIDTH: on descriptor 1
 say() {
     note say "$1" "$2" "$3" "$fill"
-    {
-        printf '%s.%s.%s %s %s ' "$serial" "$MGPU_ATTEMPT" "$MGPU_RANK" "$1" "$2" &&
-            { [ "$3" -eq 0 ] || head -c "$3" /dev/zero | tr '\0' "\\$fill"; } &&
-            printf '\n'
-    } 2>/dev/null || note unsaid "$1" "$2"
+    if printf '%s.%s.%s %s %s ' "$serial" "$MGPU_ATTEMPT" "$MGPU_RANK" "$1" "$2" &&
+        { [ "$3" -eq 0 ] || head -c "$3" /dev/zero | tr '\0' "\\$fill"; } && printf '\n'; then
+        return
+    fi
+    note unsaid "$1" "$2"
 }
 
 # sum_of STREAM DESCRIPTOR
@@ -52,11 +54,11 @@ step=0
 while [ $step -lt "$steps" ]; do
     step=$((step + 1))
     say stdout $step "$width"
-    say stderr $step 0 >&2
+    say stderr $step 0 >&6
     sleep 0.2
 done
 sum_of stdout 1
-sum_of stderr 2
+sum_of stderr 6
 note end "$code"
 has own-kill && kill -KILL $$
 exit "$code"
