@@ -66,7 +66,7 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
     for warning in settings.warnings:
         log.warning("%s", warning)
     store = Store.open(state_dir / "mgpu.db")
-    spool = Spool(state_dir / "spool")
+    spool = Spool(state_dir / "spool", settings.output_max)
     links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
     master = Master(settings, store, spool, links, _policies(settings))
     context = Context(store, spool, settings, master, master, clock.now(), os.getuid())

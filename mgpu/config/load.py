@@ -186,6 +186,7 @@ def _config(
         backoff_s=retries.backoff,
         backoff_max_s=retries.backoff_max,
         unhealthy_after=settings.health.unhealthy_after,
+        output_max=settings.output.max_size,
         external=external_policy(settings.external),
         warnings=tuple(warnings),
     )

@@ -13,6 +13,7 @@ from typing import Literal
 from mgpu.core.model import ExternalPolicy, NodeFacts, NodeName, PartitionFacts
 
 DAY_S = 86_400
+OUTPUT_MAX = 10 << 30  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +78,6 @@ class Config:
     backoff_s: float = 10.0
     backoff_max_s: float = 600.0
     unhealthy_after: int = 3
+    output_max: int = OUTPUT_MAX  # bytes kept of each stream of an attempt, 0 = all
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
     warnings: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from mgpu.config import times
-from mgpu.config.model import DAY_S
+from mgpu.config.model import DAY_S, OUTPUT_MAX
 from mgpu.config.sshconfig import parse_jump
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -100,6 +100,20 @@ def _planning(text: str) -> int:
     return limit
 
 
+_SIZE = re.compile(r"([0-9]{1,12})\s*([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def _size(text: str) -> int:
+    """Bytes; 0 = no limit."""
+    if text.lower() in ("none", "unlimited"):
+        return 0
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no size: write it like 500M, 10G, 1048576 (bytes), or none")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
 def _local_path(value: Any, info: ValidationInfo) -> Any:
     """A path in a file is relative to that file."""
     if value == "":
@@ -135,6 +149,7 @@ Names = Annotated[list[Name], BeforeValidator(_names), Field(min_length=1)]
 Environment = Annotated[dict[str, str], BeforeValidator(_environment)]
 Seconds = Annotated[float, _reading(times.seconds), Field(gt=0)]
 SecondsOrNever = Annotated[float, _reading(times.seconds_or_never), Field(gt=0)]
+SizeBytes = Annotated[int, _reading(_size)]
 LimitS = Annotated[int | None, _reading(_limit)]
 PlanningS = Annotated[int, _reading(_planning)]
 
@@ -231,6 +246,10 @@ class Health(Section):
     unhealthy_after: Annotated[Whole, Field(ge=1)] = 3
 
 
+class Output(Section):
+    max_size: SizeBytes = OUTPUT_MAX
+
+
 class Settings(Section):
     """All of cluster_config.yaml but `defaults` and `nodes`, which are read one by one."""
 
@@ -244,6 +263,7 @@ class Settings(Section):
     scheduling: Scheduling = Scheduling()
     retries: Retries = Retries()
     health: Health = Health()
+    output: Output = Output()
     external: External = External()
 
 

@@ -2,7 +2,8 @@
 
 What somebody watches is followed live, one shell a part; everything else is swept now and then. When a part has ended,
 whatever is missing is fetched, the spool is brought to the disk, and only then is the part `collected`. All of these
-may run beside each other: the spool knows at which offset a stream stands and passes over what it has.
+may run beside each other: the spool knows at which offset a stream stands and passes over what it has. Of a stream that
+reached the limit (`output.max_size`) nothing more is asked; the job writes on, into the node's own file.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Collector:
 
     def drained(self, key: PartKey, sizes: tuple[int, int]) -> bool:
         """Every byte of an ended part is here already, and on the disk."""
-        if any(self._spool.size(key, stream) < size for stream, size in zip(STREAMS, sizes, strict=True)):
+        if not all(self._spool.has(key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True)):
             return False
         self._spool.sync(key)
         return True
@@ -87,6 +88,8 @@ class Collector:
     def _follow(self, link: NodeLink, part: Part) -> None:
         follower = self._followers.get(part.key)
         if follower is None or not follower.alive:
+            if all(self._spool.cut(part.key, stream) for stream in STREAMS):
+                return
             follower = self._followers[part.key] = Follower(link, part.key, self._spool)
             self._threads.spawn(f"follow {directory_name(part.key)}", follower.run)
 
@@ -127,10 +130,10 @@ class Collector:
     def _take(self, link: NodeLink, key: PartKey, stream: Stream) -> bool:
         """True = there is more than a turn's worth."""
         end = self._spool.size(key, stream) + TURN_BYTES
-        while True:
+        while not self._spool.cut(key, stream):
             offset = self._spool.size(key, stream)
             data, size = link.runner.read(directory_name(key), stream, offset)
-            if data:
+            if data or not self._spool.has(key, stream, size):  # also what is missing of a last line
                 self._spool.append(key, stream, offset, data)
             if offset + len(data) >= size:
                 return False
@@ -138,6 +141,7 @@ class Collector:
                 raise RemoteError("the node gave less of the output than it has")
             if offset + len(data) >= end:
                 return True
+        return False
 
     def close(self) -> None:
         for follower in self._followers.values():
@@ -158,8 +162,8 @@ class Follower:
         self._stop.set()
 
     def run(self) -> None:
-        offsets = (self._spool.size(self._key, "stdout"), self._spool.size(self._key, "stderr"))
-        sinks = (self._sink("stdout", offsets[0]), self._sink("stderr", offsets[1]))
+        offsets = (self._offset("stdout"), self._offset("stderr"))
+        sinks = (self._sink("stdout", offsets[0] or 0), self._sink("stderr", offsets[1] or 0))
         try:
             with self._link.runner.following(directory_name(self._key), offsets, sinks) as follow:
                 while not self._stop.wait(0.5) and not follow.ended:
@@ -169,6 +173,10 @@ class Follower:
             self._stop.wait(1.0)
         finally:
             self.alive = False
+
+    def _offset(self, stream: Stream) -> int | None:
+        """None: of a stream that was cut, the node need not send any more."""
+        return None if self._spool.cut(self._key, stream) else self._spool.size(self._key, stream)
 
     def _sink(self, stream: Stream, offset: int) -> Callable[[bytes], None]:
         position = offset
@@ -180,6 +188,8 @@ class Follower:
             try:
                 self._spool.append(self._key, stream, position, data)
                 position += len(data)
+                if self._spool.cut(self._key, stream):
+                    self._stop.set()  # it goes on with another follower, without this stream
             except (StoreError, SpoolGap) as error:
                 # what is missing is fetched later
                 log.warning("output of %s: %s", directory_name(self._key), error)

@@ -622,16 +622,23 @@ op_read() {
   end ok "$size"
 }
 
-# follow KEY OUT_OFFSET ERR_OFFSET: both files live, each on its own stream, until a line (or the end) comes on stdin
+# follow KEY OUT_OFFSET ERR_OFFSET: both files live, each on its own stream, until a line (or the end) comes on stdin;
+# the offset - leaves one out
 op_follow() {
   dir=$root/$1
   printf '\n%s %s begin\n' "$mark" "$id" >&2
-  "$tail" -c "+$(($2 + 1))" -s 0.05 -f "$dir/stdout" 2>/dev/null &
-  tail1=$!
-  "$tail" -c "+$(($3 + 1))" -s 0.05 -f "$dir/stderr" >&2 2>/dev/null &
-  tail2=$!
+  tails=
+  if [ "$2" != - ]; then
+    "$tail" -c "+$(($2 + 1))" -s 0.05 -f "$dir/stdout" 2>/dev/null &
+    tails=$!
+  fi
+  if [ "$3" != - ]; then
+    "$tail" -c "+$(($3 + 1))" -s 0.05 -f "$dir/stderr" >&2 2>/dev/null &
+    tails="$tails $!"
+  fi
   read -r value
-  kill $tail1 $tail2 2>/dev/null
+  # shellcheck disable=SC2086
+  [ -z "$tails" ] || kill $tails 2>/dev/null
   wait
   # with no line break before them: whoever waits for one has to hold back the last of every output
   printf '%s %s end ok\n' "$mark" "$id"

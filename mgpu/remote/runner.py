@@ -17,7 +17,7 @@ from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
 from mgpu.core.reconcile import NodeAnswer, PartAnswer
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.session import NodeSession
-from mgpu.remote.shell import Follow, NodeShell, Reply
+from mgpu.remote.shell import Follow, NodeShell, Offsets, Reply
 from mgpu.remote.wire import encode, encode_text
 
 READ_LIMIT = 4 * 1024 * 1024
@@ -43,7 +43,7 @@ class Runner(Protocol):
     def clean(self, keys: Sequence[str]) -> None: ...
     def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]: ...
     def following(
-        self, key: str, offsets: tuple[int, int], sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
+        self, key: str, offsets: Offsets, sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
     ) -> contextlib.AbstractContextManager[Follow]: ...
     def events(self) -> Iterator[str]: ...
     def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe: ...
@@ -116,7 +116,7 @@ class ShellRunner:
 
     @contextlib.contextmanager
     def following(
-        self, key: str, offsets: tuple[int, int], sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
+        self, key: str, offsets: Offsets, sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
     ) -> Iterator[Follow]:
         with self._session.shell() as shell:
             follow = shell.follow(key, offsets, sinks)

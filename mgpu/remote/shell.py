@@ -22,6 +22,9 @@ REQUEST_TIMEOUT_S = 20.0
 _MAX_REPLY = 64 * 1024 * 1024  # a node that answers without end is cut off
 
 
+Offsets = tuple[int | None, int | None]  # of stdout and stderr
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """`status` "ok", "failed", ...; `words` what followed it; `body` the raw bytes before."""
@@ -158,11 +161,13 @@ class NodeShell:
             self._buffer += data
 
     def follow(
-        self, key: str, offsets: tuple[int, int], sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
+        self, key: str, offsets: Offsets, sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
     ) -> Follow:
-        """Both output files of `KEY` live, from byte offsets (stdout, stderr); each sink is called from a thread."""
+        """Both output files of `KEY` live, from byte offsets (stdout, stderr; None = not that one); each sink is
+        called from a thread."""
         request_id = str(next(self._ids))
-        self._send(f"{request_id} follow {key} {offsets[0]} {offsets[1]}\n", REQUEST_TIMEOUT_S)
+        words = " ".join("-" if offset is None else str(offset) for offset in offsets)
+        self._send(f"{request_id} follow {key} {words}\n", REQUEST_TIMEOUT_S)
         first = bytes(self._buffer)
         self._buffer.clear()
         return Follow(self, self._channel, f"{self._mark} {request_id}", first, sinks)

@@ -4,6 +4,10 @@
 
 Whoever brings output says at which offset it stands. What is there already is passed over and a gap is refused, so a
 transfer can be cut and repeated anywhere and the file is still the stream, byte for byte.
+
+Of a stream that is longer than the limit, that many bytes are kept and then a last line that says so. Such a stream is
+cut for good: a link beside it, `<rank>.out.cut -> KEPT:SIZE`, is made first (a symlink: it is there as a whole or not
+at all, also on a full disk), so neither a crash in between nor another limit later on puts a byte behind that line.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mgpu.core.errors import StoreError
 from mgpu.core.model import JobId, PartKey
@@ -22,6 +26,7 @@ from mgpu.core.model import JobId, PartKey
 Stream = Literal["stdout", "stderr"]
 _SUFFIX = {"stdout": "out", "stderr": "err"}
 _LOCKS = 16
+MARK = "[mgpu: output beyond {} bytes was not kept]\n"
 
 
 class SpoolGap(Exception):
@@ -32,17 +37,26 @@ class SpoolGap(Exception):
         self.size = size
 
 
-class Spool:
-    """Safe to use from any thread. Errors of the disk are StoreError."""
+class _Cut(NamedTuple):
+    """`kept` bytes are the stream's, `size` is what there is with the last line."""
 
-    def __init__(self, root: Path) -> None:
+    kept: int
+    size: int
+
+
+class Spool:
+    """Safe to use from any thread. Errors of the disk are StoreError. `limit`: bytes kept of a stream, 0 = all."""
+
+    def __init__(self, root: Path, limit: int = 0) -> None:
         self._root = root
+        self._limit = limit
         self._append_locks = [threading.Lock() for _ in range(_LOCKS)]
         self._lock = threading.Lock()
         self._subscribers: dict[JobId, list[Callable[[], None]]] = {}
 
     def append(self, key: PartKey, stream: Stream, offset: int, data: bytes) -> int:
-        """The size after it. Raises SpoolGap; on a full disk what did fit is kept and StoreError raised."""
+        """The size after it. Raises SpoolGap; on a full disk what did fit is kept and StoreError raised. What comes
+        for a stream that was cut is passed over."""
         path = self._path(key, stream)
         with self._append_locks[hash((key, stream)) % _LOCKS]:
             try:
@@ -56,19 +70,36 @@ class Spool:
         descriptor = self._open(path)
         try:
             size = os.fstat(descriptor).st_size
+            cut = _cut_of(path)
+            if cut is not None:
+                return self._write_mark(descriptor, size, cut)
             if offset > size:
                 raise SpoolGap(size, offset)
             fresh = memoryview(data)[size - offset :]
-            while fresh:
-                written = os.write(descriptor, fresh)
-                size += written
-                fresh = fresh[written:]
-            return size
+            if not fresh or not self._limit or size + len(fresh) <= self._limit:
+                return _write(descriptor, size, fresh)
+            size = _write(descriptor, size, fresh[: max(0, self._limit - size)])
+            return self._write_mark(descriptor, size, _make_cut(path, descriptor, size))
         finally:
             os.close(descriptor)
 
+    def _write_mark(self, descriptor: int, size: int, cut: _Cut) -> int:
+        """The last line of a stream that was cut, or what is missing of it."""
+        mark = MARK.format(cut.kept).encode().rjust(cut.size - cut.kept, b"\n")
+        return _write(descriptor, size, memoryview(mark)[size - cut.kept :])
+
+    def cut(self, key: PartKey, stream: Stream) -> bool:
+        """The limit was reached and the last line is there: nothing more of this stream will be kept."""
+        cut = _cut_of(self._path(key, stream))
+        return cut is not None and self.size(key, stream) == cut.size
+
+    def has(self, key: PartKey, stream: Stream, size: int) -> bool:
+        """All that will ever be kept of a stream of that size."""
+        cut = _cut_of(self._path(key, stream))
+        return self.size(key, stream) >= size if cut is None else self.size(key, stream) == cut.size
+
     def _open(self, path: Path) -> int:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(path, flags, 0o600)
         except FileNotFoundError:
@@ -134,6 +165,44 @@ class Spool:
     def _path(self, key: PartKey, stream: str) -> Path:
         """Made of numbers alone: no text from outside becomes part of a path."""
         return self._root / f"{key.job_id:d}" / f"{key.attempt:d}" / f"{key.rank:d}.{_SUFFIX[stream]}"
+
+
+def _write(descriptor: int, size: int, data: memoryview) -> int:
+    """The size after all of it is written."""
+    while data:
+        written = os.write(descriptor, data)
+        size += written
+        data = data[written:]
+    return size
+
+
+def _cut_link(path: Path) -> Path:
+    return path.with_name(f"{path.name}.cut")
+
+
+def _cut_of(path: Path) -> _Cut | None:
+    try:
+        kept, _, size = str(_cut_link(path).readlink()).partition(":")
+    except FileNotFoundError:
+        return None
+    return _Cut(int(kept), int(size))
+
+
+def _make_cut(path: Path, descriptor: int, kept: int) -> _Cut:
+    """Of a stream of which `kept` bytes are there. The mark gets a line of its own."""
+    in_a_line = kept > 0 and os.pread(descriptor, 1, kept - 1) != b"\n"
+    cut = _Cut(kept, kept + in_a_line + len(MARK.format(kept)))
+    _cut_link(path).symlink_to(f"{cut.kept}:{cut.size}")
+    _sync_folder(path.parent)
+    return cut
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _in_words(path: Path, error: OSError) -> StoreError:

@@ -108,6 +108,7 @@ def test_all_other_keys(here: Path) -> None:
         "scheduling: {default_policy: my.module:order, backfill: none}\n"
         "retries: {max: 0, backoff: 1s, backoff_max: 1h}\n"
         "health: {unhealthy_after: 9}\n"
+        "output: {max_size: 5M}\n"
         "external: {policy: ignore, ignore: [Xorg], memory_threshold_mib: 600}\n"
         "nodes: [{node_id: a, partition: train, external: {ignore: []}}]\n"
     )
@@ -120,8 +121,16 @@ def test_all_other_keys(here: Path) -> None:
     assert (config.login_timeout_s, config.probe_timeout_s) == (120, 0.5)
     assert (config.default_policy, config.backfill) == ("my.module:order", "none")
     assert (config.retries_max, config.backoff_s, config.backoff_max_s, config.unhealthy_after) == (0, 1, 3600, 9)
+    assert config.output_max == 5 << 20
     assert config.external == ExternalPolicy("ignore", ("Xorg",), 600)
     assert config.nodes[0].external == ExternalPolicy("ignore", (), 600)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("none", 0), ("0", 0), ("4096", 4096), ("1k", 1024), ("2 GiB", 2 << 30), ("1TB", 1 << 40)]
+)
+def test_sizes(here: Path, text: str, size: int) -> None:
+    assert loaded(f"output: {{max_size: {text}}}\n").output_max == size
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "nodes:\n", "cluster:\n  name:\n", "nodes: []\n"])

@@ -91,3 +91,65 @@ def test_a_disk_that_refuses_is_a_store_error(tmp_path):
     (tmp_path / "7").write_text("a file where a folder should be")
     with pytest.raises(StoreError, match="Not a directory"):
         Spool(tmp_path).append(KEY, "stdout", 0, b"x")
+
+
+# --- the limit ------------------------------------------------------------------------------------------------------
+
+
+def brought(spool: Spool, stream: bytes, step: int) -> bytes:
+    """What is kept of a stream that comes in pieces, from where the spool stands, then once more as a whole."""
+    for _ in range(0, len(stream), step):
+        offset = spool.size(KEY, "stdout")
+        spool.append(KEY, "stdout", offset, stream[offset : offset + step])
+    spool.append(KEY, "stdout", 0, stream)
+    return spool.read(KEY, "stdout", 0, 1000)
+
+
+@pytest.mark.parametrize("step", [1, 4, 7, 100])
+@pytest.mark.parametrize(
+    ("stream", "kept"),
+    [
+        (b"12345\n789", b"12345\n789"),
+        (b"12345\n7890", b"12345\n7890"),
+        (b"12345\n78901", b"12345\n7890\n[mgpu: output beyond 10 bytes was not kept]\n"),
+        (b"123456789\n" * 3, b"123456789\n[mgpu: output beyond 10 bytes was not kept]\n"),
+        (b"1234567890" * 10, b"1234567890\n[mgpu: output beyond 10 bytes was not kept]\n"),
+    ],
+)
+def test_a_stream_beyond_the_limit_is_cut_with_a_last_line(tmp_path, stream, kept, step):
+    spool = Spool(tmp_path, limit=10)
+    assert brought(spool, stream, step) == kept
+    assert spool.cut(KEY, "stdout") is (len(stream) > 10)
+    assert spool.has(KEY, "stdout", len(stream))
+    assert not spool.cut(KEY, "stderr")
+
+
+@pytest.mark.parametrize("limit", [0, 5, 1000])
+def test_what_was_cut_stays_cut_under_another_limit(tmp_path, limit):
+    kept = brought(Spool(tmp_path, limit=10), b"x" * 30, 7)
+    assert brought(Spool(tmp_path, limit), b"x" * 90, 8) == kept
+
+
+def test_a_lower_limit_keeps_what_is_there(tmp_path):
+    whole = b"x" * 30
+    assert brought(Spool(tmp_path), whole, 30) == whole
+    spool = Spool(tmp_path, limit=10)
+    assert brought(spool, whole, 8) == whole
+    assert spool.has(KEY, "stdout", 30)
+    assert not spool.has(KEY, "stdout", 31)
+    spool.append(KEY, "stdout", 30, b"y")
+    assert spool.read(KEY, "stdout", 0, 100) == whole + b"\n[mgpu: output beyond 30 bytes was not kept]\n"
+    assert spool.has(KEY, "stdout", 31)
+
+
+def test_a_last_line_of_which_a_part_is_missing_is_completed(tmp_path):
+    spool = Spool(tmp_path, limit=10)
+    kept = brought(spool, b"x" * 30, 30)
+    file = tmp_path / "7/1/0.out"
+    for length in range(10, len(kept)):
+        os.truncate(file, length)
+        assert not spool.cut(KEY, "stdout")
+        assert not spool.has(KEY, "stdout", 30)
+        spool.append(KEY, "stdout", length, b"")
+        assert spool.read(KEY, "stdout", 0, 100) == kept
+        assert spool.has(KEY, "stdout", 30)
