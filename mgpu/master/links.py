@@ -31,7 +31,7 @@ def make_links(config: Config, database_id: str, own_known_hosts: Path) -> Calla
 
 def _link(config: Config, node: NodeConfig, database_id: str, own_known_hosts: Path, inbox: Inbox) -> NodeLink:
     root = (database_id, node.name, encode(node.run_dir))
-    session = NodeSession(_connector(config, node, own_known_hosts), root, config.login_timeout_s)
+    session = NodeSession(_connector(config, node, own_known_hosts), root, config.login_timeout_s, config.timeout_s)
     account = node.ssh.user or ("" if node.connection == "ssh" else getpass.getuser())
     runner = ShellRunner(session)
     return NodeLink(node, account, runner, config.probe_timeout_s, inbox, SystemThreads(), clock)

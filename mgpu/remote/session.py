@@ -23,12 +23,19 @@ _LOGINS = threading.BoundedSemaphore(16)  # at once, over all nodes
 
 
 class NodeSession:
-    """Thread-safe. `connect` logs in, or raises RemoteError."""
+    """Thread-safe. `connect` logs in, or raises RemoteError. `timeout_s`: for the answer to a request."""
 
-    def __init__(self, connect: Callable[[], Connection], root_words: tuple[str, ...], login_timeout_s: float) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        root_words: tuple[str, ...],
+        login_timeout_s: float,
+        timeout_s: float = 60.0,
+    ) -> None:
         self._connect = connect
         self._root_words = root_words
         self._login_timeout_s = login_timeout_s
+        self.timeout_s = timeout_s
         self._lock = threading.Lock()
         self._opening = threading.Lock()  # one login at a time to a node: MaxStartups
         self._connections: dict[Connection, int] = {}  # -> shells open on it
@@ -44,7 +51,7 @@ class NodeSession:
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
-    def control(self, operation: str, *words: str, texts: bytes = b"", timeout_s: float = 20.0) -> Reply:
+    def control(self, operation: str, *words: str, texts: bytes = b"") -> Reply:
         """Quick requests, one after the other, on a shell kept for them. Tried twice: once more on a fresh shell where
         the first was found dead (all requests are idempotent)."""
         with self._control_lock:
@@ -54,7 +61,7 @@ class NodeSession:
                     self._control = self._open_shell()
                 assert self._control is not None  # just made
                 try:
-                    return self._control.request(operation, *words, texts=texts, timeout_s=timeout_s)
+                    return self._control.request(operation, *words, texts=texts, timeout_s=self.timeout_s)
                 except RemoteError:
                     self._drop(self._control)
                     self._control = None
