@@ -10,7 +10,7 @@ from mgpu.cli.command import Command, session_of
 from mgpu.cli.session import Session
 from mgpu.client import start
 from mgpu.client.http import MasterError
-from mgpu.client.lock import master_lock
+from mgpu.client.lock import AlreadyRunning, master_lock
 
 EXAMPLES = """
 Examples:
@@ -29,7 +29,12 @@ def daemon(context: click.Context, /, personal: bool, ensure: bool) -> int:
     if ensure:
         start.ensure(session.location())
         return 0
-    return as_master(session, "run", personal)
+    try:
+        return as_master(session, "run", personal)
+    except AlreadyRunning as error:
+        if personal:  # whoever began us has only to wait
+            error.exit_code = start.LOCK_HELD
+        raise
 
 
 def as_master(session: Session, work: str, *details: bool) -> int:

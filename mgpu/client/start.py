@@ -18,8 +18,10 @@ from mgpu.client.locate import Location
 
 START_TIMEOUT_S = 60.0
 POLL_S = 0.02
-# A master that is just ending still holds its lock for a moment; the one that we start may lose against it.
 TRIES = 3
+AGAIN_S = 0.3
+# How a personal master ends that finds the lock held: by one that is still starting, or already ending.
+LOCK_HELD = 75
 
 
 def ensure(location: Location) -> None:
@@ -32,15 +34,17 @@ def ensure(location: Location) -> None:
         )
     make_state_dir(location.state_dir)
     with start_lock(location.state_dir):
-        for _ in range(TRIES):
+        failures = 0
+        for _ in range(int(START_TIMEOUT_S / AGAIN_S)):
             if answers(location):
                 return
             status, reason = spawn(location)
             if status == 0 or answers(location):
                 return
-            if status == 2:  # a fault of the configuration will not go away
+            failures += status != LOCK_HELD
+            if status == 2 or failures >= TRIES:  # a fault of the configuration will not go away
                 break
-            time.sleep(0.3)
+            time.sleep(AGAIN_S)
     raise NoMaster(f"the master did not start: {reason}", f"the whole log is {log_path(location.state_dir)}")
 
 

@@ -80,6 +80,25 @@ def test_one_that_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "master.log" in caught.value.hint
 
 
+def test_another_that_is_still_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds the lock, and does not answer yet."""
+    refused = f"open({str(tmp_path / 'tries')!r}, 'a').write('x'); raise SystemExit({start.LOCK_HELD})"
+    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", refused])
+    monkeypatch.setattr(start, "AGAIN_S", 0.01)
+    other: list[subprocess.Popen[bytes]] = []
+
+    def answers(_location: Location) -> bool:
+        if not other and (tmp_path / "tries").exists() and len((tmp_path / "tries").read_text()) > start.TRIES:
+            other.append(subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path)]))
+        return really_answers(_location)
+
+    really_answers = start.answers
+    monkeypatch.setattr(start, "answers", answers)
+    start.ensure(location(tmp_path))
+    other[0].kill()
+    other[0].wait()
+
+
 def test_none_is_started_for_a_named_socket(tmp_path: Path) -> None:
     with pytest.raises(NoMaster, match="no master answers at"):
         start.ensure(location(tmp_path / "none", personal=False))
