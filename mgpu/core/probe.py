@@ -57,6 +57,13 @@ def bus_number(text: str) -> tuple[int, ...] | None:
     return tuple(int(part, 16) for part in found.groups()) if found else None
 
 
+def renumbered(observation: Observation) -> bool:
+    """CUDA may count the GPUs otherwise than nvidia-smi does: it leaves out those that do not work, so the ones behind
+    them move up. Then only a UUID says which is meant."""
+    indices = sorted(reading.index for reading in observation.gpus if reading.index is not None)
+    return indices != list(range(len(indices))) or any(reading.fault for reading in observation.gpus)
+
+
 # --- GPUs -----------------------------------------------------------------------------------------------------------
 
 

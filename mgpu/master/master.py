@@ -29,6 +29,7 @@ from mgpu.core.model import (
     Wait,
 )
 from mgpu.core.policies import POLICIES, Policy
+from mgpu.core.probe import renumbered
 from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
@@ -75,7 +76,7 @@ class Master:
         self._links = dict(make_link(self.inbox))
         self._own_known_hosts = store.path.parent / KNOWN_HOSTS
         self._policies = policies
-        self._realiser = Realiser(self._links, self.inbox)
+        self._realiser = Realiser(self._links, self.inbox, self._renumbered)
         self._collector = Collector(self._links, spool, self.inbox, threads or SystemThreads())
         self._judgement = Judgement(
             retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s),
@@ -254,6 +255,10 @@ class Master:
             else:
                 ready.append(start)
         return ready, waits
+
+    def _renumbered(self, name: NodeName) -> bool:
+        seen = self._nodes[name].observation
+        return seen is not None and renumbered(seen)
 
     def _elsewhere(self, job: Job, parts: tuple[Part, ...]) -> bool:
         """Some node that has not failed this job could take it, as far as its request names nodes."""

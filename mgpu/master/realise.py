@@ -4,7 +4,7 @@ that is remembered is what need not be said twice at once."""
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.core import launch
@@ -31,8 +31,11 @@ class _Looks:
 
 
 class Realiser:
-    def __init__(self, links: Mapping[NodeName, NodeLink], inbox: Inbox) -> None:
+    def __init__(
+        self, links: Mapping[NodeName, NodeLink], inbox: Inbox, renumbered: Callable[[NodeName], bool]
+    ) -> None:
         self._links = links
+        self._renumbered = renumbered
         self._inbox = inbox
         self._given: dict[tuple[str, PartKey], float] = {}
         self._under_way: set[tuple[str, PartKey]] = set()
@@ -114,7 +117,7 @@ class Realiser:
 
     def _launch(self, item: Running, part: Part, link: NodeLink) -> launch.Launch:
         config = link.config
-        world = launch.NodeWorld(config.workdir, config.setup, config.env)
+        world = launch.NodeWorld(config.workdir, config.setup, config.env, self._renumbered(part.node))
         addresses = [self._peer_address(other) for other in item.parts]
         return launch.render(item.job, part, item.parts, directory_name(part.key), world, addresses)
 

@@ -109,7 +109,7 @@ class ShellRunner:
     def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]:
         """Bytes from `offset` on (at most READ_LIMIT) and the size of the file."""
         with self._session.shell() as shell:
-            reply = shell.request("read", key, stream, str(offset), str(READ_LIMIT), timeout_s=60.0)
+            reply = shell.request("read", key, stream, str(offset), str(READ_LIMIT), timeout_s=self._session.timeout_s)
         if reply.status != "ok":
             raise RemoteError(f"the output file is gone from the node: {_words(reply, 1)}", Trouble.GONE)
         return reply.body, int(reply.words[0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mgpu.core.model import DeviceState as S
 from mgpu.core.model import ExternalPolicy, Node, NodeFacts, NodeHolds, NodeName, NodeState, RawProbe
-from mgpu.core.probe import bus_number, parse_probe
+from mgpu.core.probe import bus_number, parse_probe, renumbered
 from mgpu.core.views import node_view
 
 U0, U1 = "GPU-0a", "GPU-1b"
@@ -52,6 +52,21 @@ def test_a_lost_gpu_among_good_rows(status: int) -> None:
     assert [(gpu.index, gpu.bus_id) for gpu in seen.gpus] == [(0, "00000000:01:00.0"), (None, "0000:02:00.0")]
     assert seen.gpus[1].fault == LOST
     assert states(gpu_text=f"{ROW0}\n{LOST}\n", gpu_status=status) == [(0, S.FREE), (-1, S.UNHEALTHY)]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f"{ROW0}\n{ROW1}\n", False),
+        (f"{ROW1}\n{ROW0}\n", False),
+        ("", False),
+        (f"{ROW0}\n{LOST}\n", True),
+        (f"{ROW0}\n{ROW1}\n{LOST}\n", True),
+        (f"{ROW1}\n", True),  # GPU 0 is not listed, so CUDA calls this one 0
+    ],
+)
+def test_when_an_index_says_no_longer_which_gpu(text: str, wanted: bool) -> None:
+    assert renumbered(parsed(gpu_text=text)) is wanted
 
 
 def test_an_error_line_belongs_to_the_row_with_its_bus_id() -> None:

@@ -149,6 +149,22 @@ def test_two_masters_never_share_a_gpu(cluster: Cluster, make_cluster: ClusterMa
     other.clear()
 
 
+def test_where_a_gpu_is_lost_the_others_go_by_their_uuid(cluster: Cluster) -> None:
+    """CUDA leaves a lost GPU out, so that the indices behind it mean other ones."""
+    node = cluster.lab.node("node001")
+    node.fault("gpu", "lost", 1)
+    try:
+        until("the loss is seen", lambda: "lost" in cluster("node", "probe", "node001").out)
+        cluster("srun", "-Q", "-w", "node001", "-G", 3, "-J", "three", *SHOW)
+        (job,) = cluster.json("history", "--name", "three")["jobs"]
+        (part,) = job["allocation"]
+        assert part["devices"] == [0, 2, 3]
+        assert cluster.output(job["job_id"]) == f"node001 0 {','.join(part['uuids'])}\n"
+    finally:
+        node.fault("gpu", "ok")
+    until("it is back", lambda: "lost" not in cluster("node", "probe", "node001").out)
+
+
 def test_kinds_of_gpu(make_lab: LabMaker, make_cluster: ClusterMaker) -> None:
     lab = make_lab(nodes=2, gpus=(2, 2), gpu_name="NVIDIA A10")
     names = {"node001": ["NVIDIA GeForce RTX 3090", "NVIDIA A100-SXM4-80GB"], "node002": ["NVIDIA A100-PCIE-40GB"] * 2}
