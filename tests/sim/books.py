@@ -80,6 +80,9 @@ class Books:
     def _check_ended(self, row: sqlite3.Row) -> None:
         key = f"{row['job_id']}.{row['attempt']}"
         story = self._truth.story(key, row["node"])
+        if row["stop"] == "GIVEN_UP":
+            story.given_up = True
+            return
         if story.processes:
             self._truth.violate(f"{key} on {row['node']} is ENDED, and {story.processes} processes of it live")
         story.stored_as_ended = True
@@ -87,6 +90,11 @@ class Books:
     def _check_collected(self, row: sqlite3.Row) -> None:
         key = f"{row['job_id']}.{row['attempt']}"
         story = self._truth.story(key, row["node"])
+        if story.processes:
+            self._truth.violate(f"{key} on {row['node']} is done with, and {story.processes} processes of it live")
+        story.stored_as_ended = True
+        if story.given_up:
+            return
         part = PartKey(row["job_id"], row["attempt"], row["rank"])
         for stream in ("stdout", "stderr"):
             real = bytes(story.output[stream])
@@ -125,7 +133,7 @@ class Books:
             self._truth.violate(f"{name}, and nobody wanted that")
         if state == "TIMEOUT" and not any(story.timed_out for story in stories):
             self._truth.violate(f"{name}, and no time limit was reached")
-        if state == "NODE_FAIL" and not any(story.rebooted or story.hung for story in stories):
+        if state == "NODE_FAIL" and not any(story.rebooted or story.hung or story.given_up for story in stories):
             self._truth.violate(f"{name}, and no node went down")
         if state == "FAILED":
             codes = {story.exit_code for story in ran if story.exit_recorded and not story.ended_by_us}
@@ -146,12 +154,16 @@ class Books:
         own = sum(failure == "exit" for _, failure in failures)
         if own > json.loads(job["spec"]).get("retries", 0) + 1:
             self._truth.violate(f"{name}: its own exit was retried too often: {failures}")
+        spec = json.loads(job["spec"])
+        ran = [number for number, _ in failures if any(s.starts for s in self._truth.of_attempt(job["job_id"], number))]
+        if (spec["kind"] == "srun" or not spec.get("requeue", True)) and not spec.get("retries") and len(ran) > 1:
+            self._truth.violate(f"{name}: its command ran in the attempts {ran}, though it is not to be queued again")
         for number, failure in failures:
             stories = self._truth.of_attempt(job["job_id"], number)
-            if failure == "node_lost" and not any(story.rebooted or story.hung for story in stories):
+            if failure == "node_lost" and not any(story.rebooted or story.hung or story.given_up for story in stories):
                 self._truth.violate(f"{name}: attempt {number} ended as node_lost, but {stories}")
             # what ends by itself just before it would have been ended for trouble around it cannot be told from that
-            excused = any(story.timed_out or story.guard_killed or story.hung for story in stories)
+            excused = any(story.timed_out or story.guard_killed or story.hung or story.given_up for story in stories)
             over = self._complete(job["job_id"], number) and not excused
             if over and job["state"] != "COMPLETED" and job["job_id"] not in self.cancelled:
                 self._truth.violate(f"{name}, but attempt {number} of it completed: {stories}")

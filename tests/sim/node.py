@@ -146,11 +146,12 @@ class VirtualNode:
             return "fenced"
         if gate.rpartition(":")[2] != token:
             raise RemoteError(f"the node cannot stop {key}: token {gate}")
+        if "clean" in records:
+            return "ended"
         if "stop" not in records:
             records["stop"] = reason
             self.world.note(f"{self.name}: {key} is told to stop: {reason}")
-        if "clean" not in records:
-            self._reap(key, token)
+        self._reap(key, token)
         return "stopping"
 
     def _reap(self, key: str, token: str) -> None:
@@ -173,6 +174,13 @@ class VirtualNode:
         if supervised is not None:
             self.later(self.world.between(0, 0.1), supervised.look_at_go)
         return value
+
+    def limit(self, key: str, token: str, seconds: int | None) -> None:
+        directory, supervised = self.find(key), self.supervised.get(key)
+        if directory is None or supervised is None or supervised.token != token:
+            return
+        if "started" in directory.records and "exit" not in directory.records:
+            supervised.set_limit(seconds)
 
     def clean(self, keys: Sequence[str]) -> None:
         for key in keys:

@@ -46,6 +46,9 @@ class VirtualRunner:
     def go(self, key: str, word: str) -> str:
         return self._call("go", key, lambda: self._node.go(key, word))
 
+    def limit(self, key: str, token: str, seconds: int | None) -> None:
+        self._call("limit", key, lambda: self._node.limit(key, token, seconds))
+
     def clean(self, keys: Sequence[str]) -> None:
         self._call("clean", " ".join(keys), lambda: self._node.clean(keys))
 

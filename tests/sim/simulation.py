@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core.errors import MgpuError, StoreError
 from mgpu.core.model import NodeFacts, NodeName, PartKey
 from mgpu.core.reconcile import directory_name
-from mgpu.master.inbox import Inbox
+from mgpu.master.inbox import GivenUp, Inbox
 from mgpu.master.link import NodeLink
 from mgpu.master.master import Master
 from mgpu.ops.cancel import cancel
@@ -342,6 +343,9 @@ class Simulation:
         world.after(10, lambda: self._troubles(node))
         if self._master is not None and world.chance(weather.restart / 6 / len(self.nodes)):
             self._dies("between two steps")
+        if not (node.on and node.reachable) and self._master is not None and world.chance(weather.given_up / 6):
+            world.note(f"{node.name}: what is lost there is given up")
+            self._master.inbox.put(GivenUp(NodeName(node.name), "operator", world.now(), threading.Event()))
         if not node.on:
             return
         if world.chance(weather.cut / 6):

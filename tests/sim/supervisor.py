@@ -42,6 +42,7 @@ class Supervised:
         self._obeys = self.world.chance(0.8)
         self._killable = True
         self._awaiting = False
+        self._deadline_at: float | None = None
 
     @property
     def holds_lease(self) -> bool:
@@ -151,14 +152,21 @@ class Supervised:
         for _ in range(self.world.random.randrange(3)):
             self._later(self.world.between(0, lasts), lambda: self._write("stderr", b"counting\n"))
         self._later(lasts, lambda: self.command_ends(code))
-        if self._launch.time_limit_s is not None:
-            self._later(self._launch.time_limit_s + self.world.between(0, 1), self._deadline)
+        self.set_limit(self._launch.time_limit_s)
         if self.world.chance(self.node.weather.runner_killed):
             self._later(self.world.between(0, lasts), self._runner_dies)
         if self.world.chance(self.node.weather.supervisor_killed):
             self._later(self.world.between(0, lasts), self._leader_dies)
 
+    def set_limit(self, limit_s: float | None) -> None:
+        began = float(self._records["started"].split(":")[1])
+        self._deadline_at = None if limit_s is None else began + limit_s
+        if self._deadline_at is not None:
+            self._later(max(0.0, self._deadline_at - self.node.uptime) + self.world.between(0, 1), self._deadline)
+
     def _deadline(self) -> None:
+        if self._deadline_at is None or self.node.uptime < self._deadline_at:
+            return  # it was moved
         if "exit" not in self._records and self._record("stop", "TIMEOUT"):
             self._story.timed_out = True
             self.launch_reaper()

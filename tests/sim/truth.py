@@ -25,6 +25,7 @@ class Story:
     hung: bool = False  # before the command began
     rebooted: bool = False
     stored_as_ended: bool = False
+    given_up: bool = False  # by an operator, without proof: until it is fenced it may run beside a later attempt
     output: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
 
 
@@ -59,9 +60,9 @@ class Truth:
         for other in self.stories.values():
             if other is story:
                 continue
-            if other.job == story.job and other.attempt > story.attempt:
+            if other.job == story.job and other.attempt > story.attempt and not story.given_up:
                 self.violate(f"{name} starts after a later attempt had begun")
-            if other.job == story.job and other.attempt < story.attempt and other.processes:
+            if other.job == story.job and other.attempt < story.attempt and other.processes and not other.given_up:
                 self.violate(f"{name} starts while {other.job}.{other.attempt} still runs on {other.node}")
             shared = set(other.uuids) & set(story.uuids)
             if other.processes and shared:

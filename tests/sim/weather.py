@@ -24,6 +24,7 @@ class Weather:
     foreign_lease: float = 0.0
     full_disk: float = 0.0
     smi_fault: float = 0.0
+    given_up: float = 0.0  # while contact is lost
     # of a start on a node
     node_fails: float = 0.0
     no_directory: float = 0.0
@@ -44,6 +45,7 @@ class Weather:
 _RANGES = {
     "lost": 0.1, "unanswered": 0.1, "belated": 0.1, "refused": 0.05, "unheard": 0.5, "twice": 0.2, "cut": 0.5,
     "reboot": 0.3, "power_off": 0.15, "foreign_process": 0.3, "foreign_lease": 0.3, "full_disk": 0.2, "smi_fault": 0.2,
+    "given_up": 0.5,
     "node_fails": 0.2, "no_directory": 0.1, "hangs": 0.05, "supervisor_killed": 0.1, "runner_killed": 0.1,
     "unkillable": 0.05, "crash": 0.01, "restart": 1.0, "store_full": 0.1, "spool_full": 0.1, "slow": 0.1,
 }  # fmt: skip
