@@ -21,7 +21,7 @@ from mgpu.api import stream
 from mgpu.api.connection import caller_of
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.core.model import JobId
-from mgpu.ops import cancel, jobs, nodes, output, status, submit
+from mgpu.ops import cancel, jobs, nodes, output, status, submit, update
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
@@ -49,6 +49,7 @@ class OtherConfig(MgpuError):
 
 _STATUS: tuple[tuple[type[MgpuError], HTTPStatus], ...] = (
     (OtherConfig, HTTPStatus.CONFLICT),
+    (cancel.AlreadyEnded, HTTPStatus.CONFLICT),
     (RequestError, HTTPStatus.BAD_REQUEST),
     (NotAllowed, HTTPStatus.FORBIDDEN),
     (NotFound, HTTPStatus.NOT_FOUND),
@@ -99,6 +100,7 @@ class _Routes:
             web.post("/v1/cancel", self._cancel),
             web.get("/v1/jobs/{job}", self._show_job),
             web.get("/v1/jobs/{job}/why", self._why),
+            web.post("/v1/jobs/{job}/update", self._update),
             web.get("/v1/jobs/{job}/output", self._output),
             web.get("/v1/jobs/{job}/stream", self._stream),
             web.get("/v1/nodes", self._list_nodes),
@@ -162,6 +164,11 @@ class _Routes:
 
     async def _why(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(jobs.why, self._context, _job(request)))
+
+    async def _update(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        answer = await self._run(update.update, self._context, caller_of(request), _job(request), body)
+        return web.json_response(answer)
 
     async def _output(self, request: web.Request) -> web.Response:
         wanted = output.parse_output_request(_job(request), request.query)

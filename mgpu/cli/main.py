@@ -24,6 +24,7 @@ COMMANDS = {
     "why": ("mgpu.cli.why:why", "Why a job waits."),
     "logs": ("mgpu.cli.logs:logs", "A job's output."),
     "cancel": ("mgpu.cli.cancel:cancel", "End jobs."),
+    "update": ("mgpu.cli.update:update", "Change the time limit of a job."),
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on a node: probe, trust."),
     "config": ("mgpu.cli.config:config", "Check the configuration."),

@@ -21,6 +21,7 @@ CONNECT_TIMEOUT_S = 10.0
 EXIT_CODES = {
     "error": 1,
     "not_found": 1,
+    "already_ended": 1,
     "bad_request": 2,
     "bad_config": 2,
     "other_config": 2,

@@ -138,7 +138,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """All of a job that never changes. `env` are the exported values; `time_limit_s` None = no limit."""
+    """What was asked for; only the limit may change later. `env` are the exported values; `time_limit_s` None = no
+    limit."""
 
     command: Command
     request: Request

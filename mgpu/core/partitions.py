@@ -42,6 +42,21 @@ def admit(
     return Admission(_without_name(request, fitting, there, nodes, user), limit, 0)
 
 
+def new_limit(
+    time: str, request: Request, nodes: Sequence[NodeView], partitions: Mapping[str, PartitionFacts], user: str
+) -> int | None:
+    """The limit that a job which runs on these nodes is to have from now on; `time` as typed. Raises RequestError."""
+    limit = parse_time_limit(time)
+    wanted = request.partition.split(",") if request.partition else None
+    for node in nodes:
+        names = [name for name in node.partitions if wanted is None or name in wanted]
+        facts = [partitions.get(name, PartitionFacts(name)) for name in names]
+        chosen = [one for one in facts if _is_open(one, user)] or facts
+        if chosen and not any(_is_long_enough(one, limit) for one in chosen):
+            raise _too_long(limit, chosen)
+    return limit
+
+
 def _named(named: Sequence[str], there: Mapping[str, PartitionFacts], user: str) -> list[PartitionFacts]:
     for name in named:
         if name not in there:

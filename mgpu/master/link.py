@@ -119,6 +119,11 @@ class NodeLink:
     def go(self, part: Part) -> None:
         self._order("go", part.key, lambda: self.runner.go(reconcile.directory_name(part.key), "run"))
 
+    def limit(self, known: Known, seconds: int | None) -> None:
+        """From now on it may run so long, counted from its start; None = as long as it wants."""
+        name = reconcile.directory_name(known.part.key)
+        self._order("limit", known.part.key, lambda: self.runner.limit(name, known.token, seconds))
+
     def clean(self, keys: Sequence[PartKey]) -> None:
         """Best effort: what is not cleaned now shows up as residue."""
 

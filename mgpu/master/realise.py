@@ -4,7 +4,7 @@ that is remembered is what need not be said twice at once."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.core import launch
@@ -41,6 +41,7 @@ class Realiser:
         self._under_way: set[tuple[str, PartKey]] = set()
         self._accepted: dict[PartKey, float] = {}  # when a node was first known to have taken a start
         self._not_begun: dict[PartKey, float] = {}  # when it was last seen not to have begun
+        self._limits = _Limits()
         self._looks: dict[NodeName, _Looks] = {}
 
     # --- what came of it ------------------------------------------------------------------------------------------
@@ -53,6 +54,9 @@ class Realiser:
             self._given[order] = monotonic
         if done.what == "start" and done.answered:
             self._accepted.setdefault(done.key, monotonic)
+        if done.what == "limit" and done.answered:
+            self._limits.answered(done.key)
+            self.again("limit", done.key)  # the next one may be wanted at once
 
     def not_yet(self, key: PartKey, accepted: bool, monotonic: float) -> None:
         """A look shows that the part has not begun; `accepted`: and that the node took the start."""
@@ -72,6 +76,7 @@ class Realiser:
         """What is done with needs no memory."""
         alive = {part.key for _, part in board.parts()}
         self._given = {order: at for order, at in self._given.items() if order[1] in alive}
+        self._limits.forget(alive)
         for memory in (self._accepted, self._not_begun):
             for key in memory.keys() - alive:
                 del memory[key]
@@ -80,6 +85,7 @@ class Realiser:
 
     def realise(self, board: Board, up: Container[NodeName], now: float, monotonic: float) -> float:
         """Give the orders that are due; seconds until the next one may be. `up`: the nodes that answer."""
+        self._limits.begin(part.key for _, part in board.parts())
         for item in board:
             for part in item.parts:
                 link = self._links.get(part.node)
@@ -95,12 +101,17 @@ class Realiser:
         known = Known(part, item.attempt.token)
         if part.state is AttemptState.STARTING and not part.ready:
             if self._first("start", part.key, monotonic):
+                self._limits.started(part.key, item.job.spec.time_limit_s)
                 link.start(known, self._launch(item, part, link))
             elif self._hangs(part):
                 self._give_up_start(part, now)
         elif part.state is AttemptState.STARTING and _together(item.parts):
             if self._repeatedly("go", part.key, monotonic):
                 link.go(part)
+        elif part.state is AttemptState.RUNNING and self._limits.differs(part.key, item.job.spec.time_limit_s):
+            if self._repeatedly("limit", part.key, monotonic):
+                self._limits.tell(part.key, item.job.spec.time_limit_s)
+                link.limit(known, item.job.spec.time_limit_s)
         elif part.state is AttemptState.STOPPING and self._repeatedly("stop", part.key, monotonic):
             link.stop(known)
 
@@ -168,6 +179,43 @@ class Realiser:
         looks.pause = LOOK_LOST_S[0]
         changing = {AttemptState.STARTING, AttemptState.STOPPING} & states
         return LOOK_SOON_S if changing else LOOK_S
+
+
+class _Limits:
+    """The time limit that each part's node is known to have been told. A master that has just begun knows of none."""
+
+    def __init__(self) -> None:
+        self._told: dict[PartKey, int | None] = {}
+        self._telling: dict[PartKey, int | None] = {}
+        self._unknown: set[PartKey] | None = None
+
+    def begin(self, keys: Iterable[PartKey]) -> None:
+        """What is found at the first pass may have been started by another master, with another limit."""
+        if self._unknown is None:
+            self._unknown = set(keys)
+
+    def started(self, key: PartKey, limit: int | None) -> None:
+        """A start goes out that carries this limit. Of several that differ it is not known which one arrived first."""
+        assert self._unknown is not None
+        if key not in self._unknown and self._told.setdefault(key, limit) != limit:
+            del self._told[key]
+            self._unknown.add(key)
+
+    def differs(self, key: PartKey, limit: int | None) -> bool:
+        return key not in self._told or self._told[key] != limit
+
+    def tell(self, key: PartKey, limit: int | None) -> None:
+        self._telling[key] = limit
+
+    def answered(self, key: PartKey) -> None:
+        if key in self._telling:  # else the part has ended meanwhile
+            self._told[key] = self._telling.pop(key)
+
+    def forget(self, alive: Container[PartKey]) -> None:
+        for memory in (self._told, self._telling):
+            for key in [key for key in memory if key not in alive]:
+                del memory[key]
+        self._unknown = {key for key in self._unknown or () if key in alive}
 
 
 def _together(parts: Sequence[Part]) -> bool:

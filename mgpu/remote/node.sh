@@ -12,6 +12,7 @@
 #   go       -> run|abort             made by whoever comes first
 #   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
 #   deadline -> UPTIME                re-read by the timer, so that the limit of a running job can be moved
+#   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
 #   stop     -> CANCEL|TIMEOUT|...    written before TERM
 #   exit     -> CODE:UPTIME           or `fail:CLASS:TEXT` where the command never ran
 #   clean    -> UPTIME                nothing of the job is left on the node
@@ -130,6 +131,8 @@ supervise() {
   fi
   take_leases "$@"
   [ "$9" = - ] || kill "$timer" 2>/dev/null
+  # one that came later, with a limit that the job did not begin with
+  living timer && kill "$living" 2>/dev/null
   # the runner was killed, or a lease was not to be had
   uptime_now
   link_of exit || record exit "fail:supervisor:the job's supervising shell was killed:$uptime"
@@ -210,13 +213,16 @@ busy_lease() {
   done
 }
 
-# timer DIR: fires at the deadline, which may be moved while it sleeps
+# timer DIR: fires at the deadline, which may be moved while it sleeps (USR1 wakes it)
 timer() {
   program=$MGPU_P
   unset MGPU_P
   dir=$1
   nap=
   trap '[ -z "$nap" ] || kill "$nap"; exit 0' TERM
+  trap '[ -z "$nap" ] || kill "$nap"' USR1
+  ticks_of $$
+  ln -sfn "$$:$ticks" "$dir/timer" 2>/dev/null
   while [ ! -L "$dir/exit" ]; do
     if link_of deadline; then
       uptime_now
@@ -226,13 +232,23 @@ timer() {
         exit 0
       fi
       [ $left -gt 10 ] && left=10
+    elif [ -L "$dir/started" ]; then
+      left=10
     else
       left=1
     fi
     sleep $left &
     nap=$!
     wait $nap
+    nap=
   done
+}
+
+# living NAME -> living, the pid in a record PID:TICKS if it is still that process
+living() {
+  link_of "$1" || return
+  living=${value%%:*}
+  ticks_of "$living" && [ "$ticks" = "${value#*:}" ]
 }
 
 # --- the runner -----------------------------------------------------------------------------------------------------
@@ -304,6 +320,22 @@ await_go() {
   [ "$value" = run ] || fail aborted "the other nodes were not ready"
 }
 
+# leases_in_place UUIDS: what was locked still has its name, also if somebody cleaned up just then
+leases_in_place() {
+  uuids=$1
+  split_uuids
+  for uuid in $uuids; do
+    [ "$uuid" = - ] && continue
+    lease_of "$uuid" || return
+    held=
+    for piece in "/proc/$$/fd"/*; do
+      # shellcheck disable=SC3013 # in POSIX since 2024, and in every sh
+      [ "$piece" -ef "$lease" ] && held=1
+    done
+    [ -n "$held" ] || return
+  done
+}
+
 # run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
 run() {
   gate=$MGPU_GATE
@@ -318,6 +350,7 @@ run() {
   outputs "$7" "$8"
   [ "$3" = 1 ] && await_go
   [ -L "$dir/stop" ] && fail aborted "stopped before it began"
+  leases_in_place "$2" || fail newcomer "the lease of $uuid was removed in between"
   uptime_now
   [ "$9" = - ] || record deadline $((${uptime%.*} + $9))
   record started "$$:$uptime:$notice" || fail node "cannot record the start (disk full?)"
@@ -386,10 +419,7 @@ sweep() {
 
 # launch_reaper TOKEN GRACE: one at a time
 launch_reaper() {
-  if link_of reaper; then
-    reaper=$value
-    ticks_of "${reaper%%:*}" && [ "$ticks" = "${reaper#*:}" ] && return
-  fi
+  living reaper && return
   MGPU_P=$program MGPU_KEY=$1 "$setsid" -f sh -c 'eval "$MGPU_P"; reap "$@"' mgpu-reap "$dir" "$2" </dev/null >/dev/null 2>&1
 }
 
@@ -457,7 +487,8 @@ reap() {
 op_root() {
   decode "$3"
   at_home "$value"
-  root=${value:-${HOME:-/nonexistent}/.mgpu}/$1/$2
+  base=${value:-${HOME:-/nonexistent}/.mgpu}
+  root=$base/$1/$2
   end ok
 }
 
@@ -599,14 +630,53 @@ op_go() {
   end ok "$value"
 }
 
+# limit KEY TOKEN SECONDS|-: the deadline of what runs is so long after its start, or there is none
+op_limit() {
+  dir=$root/$1
+  link_of pid
+  if [ "${value##*:}" != "$2" ] || [ -L "$dir/exit" ] || ! link_of started; then
+    end ok late
+    return
+  fi
+  if [ "$3" = - ]; then
+    rm -f "$dir/deadline"
+  else
+    value=${value#*:}
+    ln -sfn $((${value%%.*} + $3)) "$dir/deadline" 2>/dev/null
+  fi || {
+    end failed node "cannot write to $dir (disk full?)"
+    return
+  }
+  if living timer; then
+    kill -USR1 "$living" 2>/dev/null
+  elif [ "$3" != - ]; then
+    MGPU_P=$program MGPU_KEY=$2 "$setsid" -f sh -c 'eval "$MGPU_P"; timer "$@"' mgpu-timer "$dir" </dev/null >/dev/null 2>&1
+  fi
+  end ok
+}
+
 # clean KEY...: what is left is a tombstone (late bytes must not start it again)
 op_clean() {
   for key in "$@"; do
     dir=$root/$key
     rm -rf "$dir"/script* "$dir"/job* "$dir/stdout" "$dir/stderr" "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
-      "$dir/deadline" "$dir/stop" "$dir/reaper" "$dir/stuck"
+      "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/reaper" "$dir/stuck"
   done
+  forget_old
   end ok
+}
+
+# forget_old: the oldest tombstones, a few at a time. After a week no request can be on its way any more: the kernels give
+# a connection up within minutes, and a shell that has not read for so long was stopped by hand
+forget_old() {
+  "$find" "$root" -mindepth 1 -maxdepth 1 -type d -name '[1-9]*.[1-9]*' -mmin +10080 2>/dev/null | {
+    left=20
+    while [ $left -gt 0 ] && IFS= read -r dir; do
+      is_tombstone || continue
+      erase
+      left=$((left - 1))
+    done
+  }
 }
 
 # read KEY stdout|stderr OFFSET MAX: raw bytes, then the size
@@ -722,6 +792,169 @@ op_probe() {
   end ok $gpus $status
 }
 
+# --- residue --------------------------------------------------------------------------------------------------------
+
+# is_tombstone: all of the attempt in $dir but its records is cleaned away
+is_tombstone() { [ -L "$dir/pid" ] && [ ! -e "$dir/script" ] && [ ! -e "$dir/stdout" ] && [ ! -L "$dir/stdout" ]; }
+
+# named PLACE: it is DATABASE/NODE/JOB.ATTEMPT as we name them, a real directory below $base, and no link leads there
+named() {
+  case $1 in */*/*/* | *[!A-Za-z0-9._/-]*) return 1 ;; */[A-Za-z0-9]*/[1-9]*.[1-9]*) ;; *) return 1 ;; esac
+  key=${1##*/}
+  case ${key%%.*}${key#*.} in *[!0-9]*) return 1 ;; esac
+  piece=${1%%/*}
+  case $piece in *[!0-9a-f]*) return 1 ;; esac
+  [ ${#piece} = 32 ] || return 1
+  for piece in "$base/$piece" "$base/${1%/*}" "$base/$1"; do
+    [ -d "$piece" ] && [ ! -L "$piece" ] || return 1
+  done
+}
+
+# survey: what `condition` looks at, for all run directories at once
+survey() {
+  real=$(cd -P "$base" 2>/dev/null && pwd)
+  read -r boot </proc/sys/kernel/random/boot_id
+  opened=$("$find" /proc/[0-9]*/fd -type l -printf '%l/\n' 2>/dev/null | grep -F "$real/")
+  tokens=$(grep -sahozE '^MGPU_(TOKEN|KEY)=[0-9a-f]+' /proc/[0-9]*/environ | tr '\0' '\n')
+}
+
+# lives: some process of the attempt in $dir, or one that watches over it
+lives() {
+  case $opened in *"$real/$place/"*) return ;; esac
+  link_of reaper && ticks_of "${value%%:*}" && [ "$ticks" = "${value#*:}" ] && return
+  link_of pid && [ "$value" != fenced ] || return 1
+  gate=$value
+  case $tokens in *"=${gate##*:}"*) return ;; esac
+  leader
+  [ -n "$leader" ] && return
+  # without its leader a session may be somebody else's by now: if in doubt, it is not
+  [ -L "$dir/clean" ] && return 1
+  case $gate in *":$boot:"*) grep -sqE "\\) [A-Za-z] [0-9]+ [0-9]+ ${gate%%:*} " /proc/[0-9]*/stat ;; *) return 1 ;; esac
+}
+
+# condition -> value, of the attempt in $dir, which is $place below $base; after a survey
+condition() {
+  if lives; then
+    value=alive
+  elif ! link_of pid; then
+    value=unstarted # or a late request is just about to
+  elif is_tombstone; then
+    value=tombstone
+  elif [ -L "$dir/clean" ] || [ "$value" = fenced ]; then
+    value=ended
+  else
+    case $value in
+      *":$boot:"*) value=died ;; # those who watched over it were killed, and nothing of it is left
+      *) value=elsewhere ;;      # on another machine with the same home, or before a reboot
+    esac
+  fi
+}
+
+# erase: $dir, its gate last
+erase() {
+  for piece in "$dir"/* "$dir"/.[!.]*; do
+    [ "$piece" = "$dir/pid" ] || rm -rf "$piece"
+  done
+  rm -rf "$dir"
+  [ ! -e "$dir" ]
+} 2>/dev/null
+
+# residue: everything of ours under this account, and all leases
+op_residue() {
+  survey
+  section base "$real"
+  section sizes
+  du -k -d 3 "$real" 2>/dev/null
+  section runs
+  "$find" "$real" -mindepth 3 -maxdepth 3 -type d -printf '%T@ %P\n' 2>/dev/null | while IFS=' ' read -r since place; do
+    named "$place" || continue
+    dir=$base/$place
+    condition
+    printf '%s %s %s\n' "$place" "$since" $value
+  done
+  section events
+  "$find" "$real" -mindepth 3 -maxdepth 3 -type f -name events -printf '%P %T@ %k\n' 2>/dev/null
+  section leases
+  locks=$(cat /proc/locks 2>/dev/null)
+  for lease in /tmp/mgpu.lease.*; do
+    if [ ! -d "$lease" ] || [ -L "$lease" ]; then continue; fi
+    value=$(stat -c '%i %Y %U' "$lease") || continue
+    held=free
+    case $locks in *":${value%% *} "*) held=held ;; esac
+    printf '%s %s %s\n' "${lease#/tmp/mgpu.lease.}" "$held" "${value#* }"
+  done
+  end ok "$(date +%s)"
+}
+
+# remove AGE PLACE...: those run directories in which nothing lives and which have not changed for AGE seconds; a line
+# `PLACE WORD` for each: removed, alive, young, absent, or stays (it cannot be removed)
+op_remove() {
+  limit=$1
+  shift
+  survey
+  now=$(date +%s)
+  for place in "$@"; do
+    if named "$place"; then
+      dir=$base/$place
+      age=$((now - $(stat -c %Y "$dir")))
+      condition
+      remove_one
+    else
+      value=absent
+    fi
+    printf '%s %s\n' "$place" $value
+  done
+  for place in "$@"; do
+    remove_empty "${place%/*}"
+  done
+  end ok
+}
+
+remove_one() {
+  [ "$value" = alive ] && return
+  if [ "$age" -lt "$limit" ]; then
+    value=young
+  elif [ "$value" = unstarted ] && ! record pid fenced; then
+    value=alive
+  elif erase; then
+    value=removed
+  else
+    value=stays
+  fi
+}
+
+# remove_empty PLACE: the directory of a node of another database that has nothing here, and that no master listens to
+remove_empty() {
+  [ "$base/$1" != "$root" ] && [ -d "$base/$1" ] || return
+  case $opened in *"$real/$1/events/"*) return ;; esac
+  set -- "$base/$1" "$base/$1"/*
+  [ $# = 2 ] && [ "$2" = "$1/events" ] && rm -f "$2"
+  rmdir "$1" "${1%/*}"
+} 2>/dev/null
+
+# remove_leases NAME...: those of this account that nobody holds; a line `NAME WORD` for each: removed, absent, foreign, held
+op_remove_leases() {
+  for name in "$@"; do
+    lease=/tmp/mgpu.lease.$name
+    case $name in
+      */*) value=absent ;;
+      *)
+        if [ ! -d "$lease" ] || [ -L "$lease" ]; then
+          value=absent
+        elif [ ! -O "$lease" ]; then
+          value=foreign
+        elif "$flock" -n -E 75 "$lease" rmdir "$lease" 2>/dev/null; then
+          value=removed
+        else
+          value=held
+        fi
+        ;;
+    esac
+    printf '%s %s\n' "$name" $value
+  done
+  end ok
+}
+
 op_ping() { end ok; }
 
 # serve MARK
@@ -750,7 +983,7 @@ serve() {
     operation=$2
     shift 2
     case $operation in
-      root | start | state | stop | go | clean | read | follow | events | probe | ping) "op_$operation" "$@" ;;
+      root | start | state | stop | go | limit | clean | read | follow | events | probe | ping | residue | remove | remove_leases) "op_$operation" "$@" ;;
       *) end failed unknown "$operation" ;;
     esac
   done

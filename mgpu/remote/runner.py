@@ -40,6 +40,7 @@ class Runner(Protocol):
     def look(self, keys: Sequence[str]) -> NodeAnswer: ...
     def stop(self, key: str, token: str, reason: str) -> str: ...
     def go(self, key: str, word: str) -> str: ...
+    def limit(self, key: str, token: str, seconds: int | None) -> None: ...
     def clean(self, keys: Sequence[str]) -> None: ...
     def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]: ...
     def following(
@@ -102,6 +103,12 @@ class ShellRunner:
     def go(self, key: str, word: str) -> str:
         """What was decided: `word`, or what somebody decided before."""
         return self._session.control("go", key, word).words[0]
+
+    def limit(self, key: str, token: str, seconds: int | None) -> None:
+        """Move the end of what runs there; what has ended, or is not this attempt, is left as it is."""
+        reply = self._session.control("limit", key, token, "-" if seconds is None else str(seconds))
+        if reply.status != "ok":
+            raise RemoteError(f"the node cannot move the time limit of {key}: {_words(reply, 1)}", Trouble.REFUSED)
 
     def clean(self, keys: Sequence[str]) -> None:
         self._session.control("clean", *keys)

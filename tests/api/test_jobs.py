@@ -1,13 +1,15 @@
 """Jobs over the real socket: submitted, listed, explained, cancelled."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from mgpu.client import http
-from mgpu.core.model import AttemptState, JobState, NodeName, Wait
+from mgpu.core.model import AttemptState, JobState, NodeName, PartitionFacts, Wait
 from mgpu.ops import cancel as ops_cancel
 from mgpu.ops import output as ops_output
+from mgpu.ops import update as ops_update
 from mgpu.ops.context import Caller
 from mgpu.ops.output import OutputRequest
 from tests.api.conftest import submission
@@ -191,3 +193,43 @@ def test_output_is_raw_bytes_with_size_and_completeness(served):
     for query in ("?rank=1", "?attempt=2"):
         assert served.ask("GET", f"{path}{query}")[0] == 404
     assert served.ask("GET", f"{path}?stream=other")[0] == 400
+
+
+def update(served, job_id, **body):
+    return served.ask("POST", f"/v1/jobs/{job_id}/update", {"request_id": "cccccccc", **body})
+
+
+def test_the_time_limit_of_a_job_that_waits_or_runs_can_be_changed(served):
+    waiting, running = served.submit("aaaaaaaa"), served.submit("bbbbbbbb", time="10")
+    served.start(running)
+    served.change_job(running, state=JobState.RUNNING, attempt=1)
+    wakes = served.desk.wakes
+    assert update(served, waiting, time="1:00:00") == (200, {"job_id": waiting, "time_limit_s": 3600})
+    assert update(served, running, time="none") == (200, {"job_id": running, "time_limit_s": None})
+    assert served.desk.wakes == wakes + 2
+    assert served.job(waiting).spec.time_limit_s == 3600
+    assert served.job(running).spec.time_limit_s is None
+    served.change_job(running, state=JobState.COMPLETED)
+    status, answer = update(served, running, time="1")
+    assert (status, answer["error"]["code"]) == (409, "already_ended")
+    for body in ({}, {"time": ""}, {"time": "1:90"}, {"time": "1", "nodes": "2"}):
+        assert update(served, waiting, **body)[0] == 400
+    with pytest.raises(Exception, match="mallory may not change it"):
+        ops_update.update(served.context, OTHER, waiting, {"request_id": "cccccccc", "time": "1"})
+    assert update(served, 99, time="1")[0] == 404
+
+
+def test_a_changed_time_limit_stays_within_the_partition(served):
+    served.restart(
+        config=replace(served.config, partitions={"train": PartitionFacts("train", max_time_s=7200)}),
+    )
+    waiting, running = served.submit("aaaaaaaa", time="10"), served.submit("bbbbbbbb", time="10")
+    served.start(running)
+    served.change_job(running, state=JobState.RUNNING, attempt=1)
+    for job_id in (waiting, running):
+        assert update(served, job_id, time="2:00:00")[0] == 200
+        for time in ("2:00:01", "none"):
+            status, answer = update(served, job_id, time=time)
+            assert status == 400
+            assert "is over that of partition train: at most 02:00:00" in answer["error"]["message"]
+        assert served.job(job_id).spec.time_limit_s == 7200

@@ -236,3 +236,11 @@ def test_small_forms() -> None:
     assert [text.duration(s) for s in (0, 59.9, 61, 3600, 90061)] == ["0:00", "0:59", "1:01", "1:00:00", "1-01:01:01"]
     assert text.ranges([5, 0, 1, 2]) == "0-2,5"
     assert [text.cut("模型模型", n) for n in (8, 7, 4, 1)] == ["模型模型", "模型模…", "模…", "…"]
+
+
+def test_update_says_the_new_limit(peer: Peer, mgpu: Callable[..., Any]) -> None:
+    peer.answers["POST", "/v1/jobs/17/update"] = {"job_id": 17, "time_limit_s": 90000}
+    assert mgpu("update", "17", "--time", "1-1") == (0, "Updated job 17: time limit 1-01:00:00\n", "")
+    peer.answers["POST", "/v1/jobs/17/update"] = {"job_id": 17, "time_limit_s": None}
+    assert mgpu("update", "17", "-t", "none").out == "Updated job 17: no time limit\n"
+    assert mgpu("update", "17").status == 2

@@ -131,6 +131,21 @@ def test_time_limit(cluster: Cluster) -> None:
     cluster.idle()
 
 
+def test_a_time_limit_can_be_moved(cluster: Cluster) -> None:
+    waits = cluster.submit("-G", 4, "-w", "node002", "sleep 600")
+    cluster.await_running(waits)
+    later = cluster.submit("-w", "node002", "-t", 5, "sleep 600")
+    assert cluster("update", later, "--time", "0:01").out == f"Updated job {later}: time limit 0:01\n"
+    cluster("cancel", waits)
+    runs = cluster.submit("-w", "node001", "-t", 60, "echo begun; sleep 600")
+    cluster.await_output(runs, "begun")
+    assert cluster.json("update", runs, "--time", "none") == {"job_id": runs, "time_limit_s": None}
+    cluster("update", runs, "-t", "0:01")
+    for job_id in (later, runs):
+        assert cluster.await_job(job_id)["state"] == "TIMEOUT"
+    assert cluster.refused("update", runs, "-t", 5, code=1) == f"mgpu: job {runs}: already ended (TIMEOUT)"
+
+
 def test_a_handler_may_finish_its_work(cluster: Cluster) -> None:
     """TERM comes first, so that a checkpoint can be written."""
     program = "import signal,sys,time; signal.signal(15, lambda *_: (print('saved'), sys.exit(9)))"

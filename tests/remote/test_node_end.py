@@ -113,6 +113,38 @@ def test_a_deadline_can_be_moved_while_it_runs(quick_bench: Workbench) -> None:
     assert bench.record("1.1", "stop") is None
 
 
+def test_a_limit_can_be_given_moved_and_taken_away_while_it_runs(bench: Workbench) -> None:
+    def limit(key: str, seconds: int | None) -> None:
+        bench.runner.limit(key, bench.tokens[key], seconds)
+
+    def timers(key: str) -> int:
+        return len(set(living("mgpu-timer")) & set(living(str(bench.place(key)))))
+
+    for key in ("1.1", "2.1", "3.1"):
+        bench.start(key, "sleep 1000", time_limit_s=None if key == "1.1" else 3600)
+    for key in ("1.1", "2.1", "3.1"):
+        bench.wait(key, "started")
+    limit("1.1", 3600)
+    wait_until(lambda: timers("1.1") == 1, "a timer")
+    limit("1.1", 3601)
+    began = int(float(bench.wait("1.1", "started").split(":")[1]))
+    assert bench.record("1.1", "deadline") == str(began + 3601)
+    limit("2.1", None)
+    assert bench.record("2.1", "deadline") is None
+    limit("2.1", 1)  # the timer slept, and is woken
+    assert bench.exit_of("2.1") == "143"
+    assert bench.record("2.1", "stop") == "TIMEOUT"
+    limit("2.1", 3600)  # too late, and harmless
+    bench.runner.limit("3.1", "another", 1)
+    assert bench.record("3.1", "deadline") != "1"
+    assert timers("1.1") == timers("3.1") == 1
+    for key in ("1.1", "3.1"):
+        bench.stop(key)
+        assert bench.exit_of(key) == "143"
+        assert bench.record(key, "stop") == "CANCEL"
+        wait_until(lambda key=key: timers(key) == 0, "the end of the timer")  # type: ignore[misc]
+
+
 # --- when those who watch are killed --------------------------------------------------------------------------------
 
 
