@@ -6,6 +6,7 @@ the same news, so it may be read again at will.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,10 +36,19 @@ class NodeAnswer:
 
     def when(self, uptime: str) -> float:
         """Our time of a moment that the node wrote down as its uptime: no clock of the node is believed."""
-        try:
-            return self.at - max(0.0, self.uptime_s - float(uptime))
-        except ValueError:
-            return self.at
+        seconds = uptime_of(uptime)
+        return self.at if seconds is None else self.at - max(0.0, self.uptime_s - seconds)
+
+
+# Records lie in the account's home, where a job can write what it likes: only what a kernel would say is a value.
+_UPTIME = re.compile(r"\d{1,10}(?:\.\d{1,9})?", re.ASCII)
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a database holds 64 bits
+_MOST_EXIT_CODE = 255
+
+
+def uptime_of(text: str) -> float | None:
+    """Seconds since the node's boot; None = it cannot be read."""
+    return float(text) if _UPTIME.fullmatch(text) else None
 
 
 _FAILURES = {
@@ -122,7 +132,7 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
     at = when(uptime)
     if not head.startswith("fail:"):
         code = _number(head)
-        if code is None:
+        if code is None or code > _MOST_EXIT_CODE:
             # never taken for a success
             return News(key, PartEvent.EXITED, at, failure=FailureClass.SUPERVISOR, reason=_NO_EXIT_CODE)
         return News(key, PartEvent.EXITED, at, exit_code=code)
@@ -187,4 +197,4 @@ def fenced(key: PartKey, at: float) -> News:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() else None
+    return int(text) if _NUMBER.fullmatch(text) else None

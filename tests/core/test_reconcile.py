@@ -103,6 +103,8 @@ def test_what_the_news_hold() -> None:
         ("", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
         ("x:95", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
         ("-1:95", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
+        ("256:95", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
+        ("9" * 20 + ":95", E.EXITED, FailureClass.SUPERVISOR, None, "its exit code was not recorded"),
     ],
 )
 def test_exit_records(record: str, event: PartEvent, failure: FailureClass, code: int | None, reason: str) -> None:
@@ -147,10 +149,21 @@ def test_times_are_ours_whatever_the_node_writes() -> None:
     found = answer({})
     assert found.when("90") == 990.0
     assert found.when("150") == 1000.0  # later than the look itself: not believed
-    assert found.when("yesterday") == 1000.0
+    for word in ("yesterday", "", "nan", "-inf", "inf", "-1e300", "1e300", "9" * 5000, "-5"):
+        assert found.when(word) == 1000.0
 
 
-WORDS = st.text("0123456789:-fail nodest\x00\u00e9", max_size=20)
+def test_numbers_that_no_kernel_gives() -> None:
+    """They come from files that a job can write, and a database holds 64 bits."""
+    for many in (20, 5000):
+        number = "9" * many
+        assert event_news(f"7.1 started 90 - {number}:{number}:b", float) == (News(KEY, E.STARTED, 90.0, boot_id="b"),)
+        (ended,) = event_news(f"7.1 ended - {number},0, {number}:95", float)
+        assert (ended.exit_code, ended.sizes, ended.failure) == (None, None, FailureClass.SUPERVISOR)
+        assert event_news(f"{number}.1 started 90 - 1:1:b", float) == ()
+
+
+WORDS = st.text("0123456789:-fail nodest\x00\u00e9", max_size=20) | st.integers(0).map("{}:1".format)
 
 
 @given(
@@ -162,3 +175,5 @@ def test_whatever_a_node_says_is_survived(records: dict[str, str], alive: bool, 
     for known in (part(), replace(part(), boot_id=OTHER_BOOT)):
         for news in [*told(records, known, alive=alive), *event_news(line, answer({}).when)]:
             assert news.event is not PartEvent.EXITED or news.exit_code is not None or news.failure
+            assert all(0 <= (number or 0) < 2**63 for number in (news.pid, news.start_ticks, news.exit_code))
+            assert 900.0 <= news.at <= 1000.0  # since the node's boot
