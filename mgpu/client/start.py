@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mgpu.client.http import NoMaster, request
+from mgpu.client.http import MasterError, NoMaster, request
 from mgpu.client.locate import Location
 
 START_TIMEOUT_S = 60.0
@@ -22,6 +22,14 @@ TRIES = 3
 AGAIN_S = 0.3
 # How a personal master ends that finds the lock held: by one that is still starting, or already ending.
 LOCK_HELD = 75
+BAD_CONFIG = 2
+
+
+class BadConfig(NoMaster):
+    """With all faults. Who follows a job waits on: the file is about to be mended."""
+
+    def __init__(self, faults: list[str]) -> None:
+        MasterError.__init__(self, "bad_config", "\n".join(faults))
 
 
 def ensure(location: Location) -> None:
@@ -38,14 +46,16 @@ def ensure(location: Location) -> None:
         for _ in range(int(START_TIMEOUT_S / AGAIN_S)):
             if answers(location):
                 return
-            status, reason = spawn(location)
+            status, said = spawn(location)
             if status == 0 or answers(location):
                 return
+            if status == BAD_CONFIG:  # will not go away
+                raise BadConfig(said)
             failures += status != LOCK_HELD
-            if status == 2 or failures >= TRIES:  # a fault of the configuration will not go away
+            if failures >= TRIES:
                 break
             time.sleep(AGAIN_S)
-    raise NoMaster(f"the master did not start: {reason}", f"the whole log is {log_path(location.state_dir)}")
+    raise NoMaster(f"the master did not start: {said[-1]}", f"the whole log is {log_path(location.state_dir)}")
 
 
 def answers(location: Location) -> bool:
@@ -99,8 +109,8 @@ def folder_to_start_in() -> str:
     return "/" if package_folder in sys.path[1:] else package_folder
 
 
-def spawn(location: Location) -> tuple[int, str]:
-    """Starts a master and waits until it answers: (0, ""), or its exit status and the last line of its log."""
+def spawn(location: Location) -> tuple[int, list[str]]:
+    """Starts a master and waits until it answers: (0, []), or its exit status and what it said."""
     import subprocess
 
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -121,21 +131,20 @@ def spawn(location: Location) -> tuple[int, str]:
         for _ in range(int(START_TIMEOUT_S / POLL_S)):
             if answers(location):
                 child.returncode = 0  # it lives on without us: nothing to wait for
-                return 0, ""
+                return 0, []
             status = child.poll()
             if status is not None:
-                return status or 69, last_line(log, before) or f"it ended with status {status}"
+                return status or 69, lines_since(log, before) or [f"it ended with status {status}"]
             time.sleep(POLL_S)
         child.kill()
         child.wait()
-        return 69, f"it did not answer within {START_TIMEOUT_S:g} s"
+        return 69, [f"it did not answer within {START_TIMEOUT_S:g} s"]
     finally:
         os.close(log)
 
 
-def last_line(log: int, start: int) -> str:
-    """The last line that holds anything, of what was written since byte `start`."""
+def lines_since(log: int, start: int) -> list[str]:
+    """The lines that hold anything, of what was written since byte `start`; our own mark before them is left out."""
     size = os.fstat(log).st_size
     text = os.pread(log, 1 << 16, max(start, size - (1 << 16))).decode(errors="surrogateescape")
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
+    return [line.strip().removeprefix("mgpu: ") for line in text.splitlines() if line.strip()]

@@ -71,13 +71,22 @@ def test_many_clients_at_one_instant_start_one_master(tmp_path: Path, monkeypatc
 
 
 def test_one_that_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import sys; sys.stderr.write('older\\nnode gpu01: no such key\\n\\n'); sys.exit(2)"
+    code = "import sys; sys.stderr.write('older\\nmgpu: node gpu01: no such key\\n\\n'); sys.exit(69)"
     (tmp_path / "master.log").write_text("of another day\n")
     monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", code])
     with pytest.raises(NoMaster, match=r"^the master did not start: node gpu01: no such key$") as caught:
         start.ensure(location(tmp_path))
     assert caught.value.exit_code == 69
     assert "master.log" in caught.value.hint
+
+
+def test_the_faults_of_a_configuration_are_all_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; sys.stderr.write('a.yaml:1:1: this\\nmgpu: a.yaml:2:1: that\\n'); sys.exit(2)"
+    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", code])
+    with pytest.raises(start.BadConfig) as caught:
+        start.ensure(location(tmp_path))
+    assert (caught.value.code, caught.value.exit_code) == ("bad_config", 2)
+    assert caught.value.message == "a.yaml:1:1: this\na.yaml:2:1: that"
 
 
 def test_another_that_is_still_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
