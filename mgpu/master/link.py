@@ -211,10 +211,8 @@ class NodeLink:
         now = self._clock.now()
         if self._uptime is None:
             return now
-        try:
-            return min(now, self._uptime[0] + float(uptime) - self._uptime[1])
-        except ValueError:
-            return now
+        seconds = reconcile.uptime_of(uptime)
+        return now if seconds is None else min(now, self._uptime[0] + seconds - self._uptime[1])
 
     def close(self) -> None:
         self._closed = True
