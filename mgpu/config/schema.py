@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from mgpu.config import times
+from mgpu.config.faults import did_you_mean
 from mgpu.config.model import DAY_S, OUTPUT_MAX
 from mgpu.config.sshconfig import parse_jump
 
@@ -59,7 +60,8 @@ def _policy(text: str) -> str:
     if text == "custom":
         raise ValueError("'custom' is no policy by itself: name your function as package.module:function")
     if not _POLICY.fullmatch(text):
-        raise ValueError(f"must be fill_first, spread or package.module:function, not {text!r}")
+        near = did_you_mean(text, ("fill_first", "spread"))
+        raise ValueError(f"must be fill_first, spread or package.module:function, not {text!r}{near}")
     return text
 
 

@@ -197,6 +197,7 @@ BAD = [
     ),
     (["queu"], "mgpu: mgpu has no command 'queu': did you mean queue?\n"),
     (["node", "prob", "x"], "mgpu: mgpu node has no command 'prob': did you mean probe?\n"),
+    (["srun", "--gpuss", "2"], "mgpu: srun: no such option '--gpuss' (did you mean '--gpus'?): mgpu srun --help\n"),
     (["srun", "--json", "x"], "mgpu: srun has no --json: leave it out\n"),
     (
         ["srun", "--session-timeout", "x", "true"],

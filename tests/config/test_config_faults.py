@@ -74,6 +74,7 @@ NAME_RULE = "letters, digits and . _ - only, at most 63"
         ("health: {unhealthy_after: 0}\n", ["1:27: health.unhealthy_after: must be at least 1, not 0"]),
         ("external: {policy: avod}\n", ["1:20: external.policy: must be 'avoid' or 'ignore', not 'avod' - did you mean 'avoid'?"]),
         ("scheduling: {default_policy: custom}\n", ["1:30: scheduling.default_policy: 'custom' is no policy by itself: name your function as package.module:function"]),
+        ("scheduling: {default_policy: fill_frist}\n", ["1:30: scheduling.default_policy: must be fill_first, spread or package.module:function, not 'fill_frist' - did you mean 'fill_first'?"]),
         ("scheduling: {default_policy: os.system}\n", ["1:30: scheduling.default_policy: must be fill_first, spread or package.module:function, not 'os.system'"]),
         ("partitions: {p: {max_time: 1, default_time: 2}}\n", ["1:17: partitions.p: default_time is more than max_time"]),
         ("partitions: {p: {max_time: 0}}\n", ["1:28: partitions.p.max_time: must be more than 0, not '0'; 'none' means no limit"]),
