@@ -203,6 +203,7 @@ class Attempt:
 
 
 GIVEN_UP = "GIVEN_UP"  # a part's stop: an operator's word
+OUT_OF_MEMORY = "OOM"  # a part's stop, recorded on the node: the kernel killed it, nobody of ours did
 
 
 @dataclass(frozen=True, slots=True)

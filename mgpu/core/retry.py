@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mgpu.core.model import FailureClass, Job, JobKind, JobState, NodeName, Part
+from mgpu.core.model import OUT_OF_MEMORY, FailureClass, Job, JobKind, JobState, NodeName, Part
 
 SIGNALS = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
@@ -50,12 +50,20 @@ class Verdict:
 
 
 def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Outlook) -> Verdict:
+    """A job that is to be ended is not tried again, whatever went wrong meanwhile."""
+    verdict = _judge(job, parts, now, rules, outlook)
+    if job.stop and verdict.state is JobState.PENDING:
+        return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, verdict.exit_code)
+    return verdict
+
+
+def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Outlook) -> Verdict:
     """Ordered rules, first match wins."""
     cause = decisive(parts)
     code = cause.exit_code
     if any(part.stop == "TIMEOUT" for part in parts):
         return _end(job, JobState.TIMEOUT, "TimeLimit", "time limit reached", FailureClass.STOPPED, code)
-    if job.stop and any(part.stop for part in parts):
+    if job.stop and any(part.stop and not _by_itself(part) for part in parts):
         return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, code)
     where = f"on {cause.node}: {cause.reason}"
     if cause.failure in _NEVER_RAN and any(part.started is not None for part in parts):
@@ -75,15 +83,20 @@ def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Ou
             pause = _backoff(outlook.own_exits, rules, outlook)
             again = _again(job, "Retry", f"{where_exit(cause)}; tried again", cause.failure, now + pause)
             return replace(again, exit_code=code)
-        return _end(job, JobState.FAILED, "NonZeroExitCode", where_exit(cause), cause.failure, code)
+        reason = "OutOfMemory" if cause.stop == OUT_OF_MEMORY else "NonZeroExitCode"
+        return _end(job, JobState.FAILED, reason, where_exit(cause), cause.failure, code)
     return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
 
 
 def decisive(parts: Sequence[Part]) -> Part:
     """The part whose end is the job's: the first to go wrong by itself, else the first to go wrong, else rank 0."""
     broken = [part for part in parts if part.failure is not FailureClass.NONE]
-    by_itself = [part for part in broken if not part.stop]
+    by_itself = [part for part in broken if _by_itself(part)]
     return min(by_itself or broken or parts, key=lambda part: (part.ended or 0.0, part.rank))
+
+
+def _by_itself(part: Part) -> bool:
+    return not part.stop or part.stop == OUT_OF_MEMORY
 
 
 def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, outlook: Outlook) -> Verdict:
@@ -136,6 +149,8 @@ def _cancelled(job: Job) -> str:
 def where_exit(part: Part) -> str:
     """How the command ended, in words; the guess about memory is worded as one."""
     code = part.exit_code or 0
+    if part.stop == OUT_OF_MEMORY:
+        return f"killed by signal 9: out of memory (the kernel says so) on {part.node}"
     if code <= 128 or code - 128 not in SIGNALS:
         return f"exit code {code} on {part.node}"
     guess = ", possibly out of memory" if code == 137 else ""

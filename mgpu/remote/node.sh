@@ -13,7 +13,7 @@
 #   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
 #   deadline -> UPTIME                re-read by the timer, so that the limit of a running job can be moved
 #   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
-#   stop     -> CANCEL|TIMEOUT|...    written before TERM
+#   stop     -> CANCEL|TIMEOUT|...    written before TERM; OOM: the kernel ended it for want of memory
 #   exit     -> CODE:UPTIME           or `fail:CLASS:TEXT` where the command never ran
 #   clean    -> UPTIME                nothing of the job is left on the node
 #   script job stdout stderr step
@@ -199,17 +199,12 @@ busy_lease() {
   value="another mgpu holds a lease"
   for uuid in $uuids; do
     lease_of "$uuid" || continue
-    inode=$(stat -c %i "$lease")
-    while read -r line; do
-      case $line in
-        *FLOCK*:"$inode "*)
-          line=${line#*WRITE }
-          line=${line%% *}
-          value="the lease of $uuid is held by pid $line of $(stat -c %U "/proc/$line" 2>/dev/null || echo '?')"
-          return
-          ;;
-      esac
-    done </proc/locks
+    # at once: read line by line, the list would change meanwhile and lose some
+    line=$(grep -m 1 "FLOCK .*:$(stat -c %i "$lease") " /proc/locks) || continue
+    line=${line#*WRITE }
+    line=${line%% *}
+    value="the lease of $uuid is held by pid $line of $(stat -c %U "/proc/$line" 2>/dev/null || echo '?')"
+    return
   done
 }
 
@@ -336,6 +331,19 @@ leases_in_place() {
   done
 }
 
+# oom_kills -> kills, how many processes of our control group the kernel has killed for want of memory, if it tells
+oom_kills() {
+  kills=0
+  while IFS=: read -r _ piece value; do
+    case $piece in
+      '') value=/sys/fs/cgroup$value/memory.events ;;
+      memory) value=/sys/fs/cgroup/memory$value/memory.oom_control ;;
+      *) continue ;;
+    esac
+    { while read -r piece count; do [ "$piece" = oom_kill ] && kills=$((kills + count)); done <"$value"; } 2>/dev/null
+  done </proc/self/cgroup
+}
+
 # run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
 run() {
   gate=$MGPU_GATE
@@ -355,8 +363,14 @@ run() {
   [ "$9" = - ] || record deadline $((${uptime%.*} + $9))
   record started "$$:$uptime:$notice" || fail node "cannot record the start (disk full?)"
   event "started $uptime $notice $gate"
+  oom_kills
+  kills_before=$kills
   "$tool" "$dir/script"
   code=$?
+  if [ $code = 137 ]; then
+    oom_kills
+    [ $kills -gt $kills_before ] && record stop OOM
+  fi
   uptime_now
   record exit "$code:$uptime"
   exit 0

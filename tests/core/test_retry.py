@@ -40,6 +40,31 @@ VERDICTS: dict[str, Row] = {
         {},
         (JobState.TIMEOUT, "TimeLimit", 143),
     ),
+    "ended while it was cancelled, after node trouble": (
+        {"stop": "CANCEL by bob"},
+        [ended(0, F.NODE)],
+        {},
+        (JobState.CANCELLED, "Cancelled", None),
+    ),
+    "out of memory": ({}, [ended(0, F.EXIT, 137, stop="OOM")], {}, (JobState.FAILED, "OutOfMemory", 137)),
+    "out of memory before the wish came": (
+        {"stop": "CANCEL by bob"},
+        [ended(0, F.EXIT, 137, stop="OOM")],
+        {},
+        (JobState.FAILED, "OutOfMemory", 137),
+    ),
+    "out of memory, retries left": (
+        {"spec": {"retries": 1}},
+        [ended(0, F.EXIT, 137, stop="OOM")],
+        {},
+        (JobState.PENDING, "Retry", 137),
+    ),
+    "gang: one out of memory": (
+        {},
+        [ended(0, F.EXIT, 143, at=3.0, stop="GANG"), ended(1, F.EXIT, 137, at=4.0, stop="OOM")],
+        {},
+        (JobState.FAILED, "OutOfMemory", 137),
+    ),
     "newcomer": ({}, [ended(0, F.NEWCOMER)], {}, (JobState.PENDING, "Newcomer", None)),
     "node trouble": ({}, [ended(0, F.NODE)], {}, (JobState.PENDING, "LaunchFailed", None)),
     "node trouble once too often": ({"failures": 5}, [ended(0, F.NODE)], {}, (JobState.FAILED, "LaunchFailed", None)),
@@ -108,6 +133,12 @@ def test_the_pause_doubles_up_to_its_most() -> None:
     assert pauses == [0.0, 20.0, 40.0, 60.0, 60.0, 60.0]
     alone = judge(job(), [ended(0, F.NODE)], NOW, rules, Outlook(elsewhere=False, jitter=0.5))
     assert alone.not_before - NOW == 10.0
+
+
+def test_out_of_memory_is_a_guess_until_the_kernel_says_so() -> None:
+    assert where_exit(ended(0, F.EXIT, 137, stop="OOM")) == (
+        "killed by signal 9: out of memory (the kernel says so) on node001"
+    )
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,30 @@ def test_a_time_limit_can_be_moved(cluster: Cluster) -> None:
     assert cluster.refused("update", runs, "-t", 5, code=1) == f"mgpu: job {runs}: already ended (TIMEOUT)"
 
 
+@pytest.mark.usefixtures("separate_nodes")
+def test_out_of_memory(cluster: Cluster) -> None:
+    """The kernel's counter is a file of ours, on a node of the lab."""
+    node = cluster.lab.nodes[0]
+    job = """while IFS=: read -r _ kind place; do
+      case $kind in
+        '') file=$place/memory.events ;;
+        memory) file=/memory$place/memory.oom_control ;;
+        *) continue ;;
+      esac
+      mkdir -p "/sys/fs/cgroup${file%/*}"
+      echo oom_kill 1 >"/sys/fs/cgroup$file"
+    done </proc/self/cgroup
+    kill -KILL $$"""
+    node.run("mount -t tmpfs -o mode=777 none /sys/fs/cgroup", "root")
+    try:
+        job_id = cluster.submit("-w", node.name, job)
+        ended = cluster.await_job(job_id)
+    finally:
+        node.run("umount /sys/fs/cgroup", "root")
+    assert (ended["state"], ended["reason"], ended["exit_code"]) == ("FAILED", "OutOfMemory", 137)
+    assert ended["detail"] == f"killed by signal 9: out of memory (the kernel says so) on {node.name}"
+
+
 def test_a_handler_may_finish_its_work(cluster: Cluster) -> None:
     """TERM comes first, so that a checkpoint can be written."""
     program = "import signal,sys,time; signal.signal(15, lambda *_: (print('saved'), sys.exit(9)))"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from time import sleep
+
+import pytest
 
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState, FailureClass, JobId, NodeName, Part
 from mgpu.core.reconcile import news_of
+from mgpu.remote import wire
 from tests.remote.conftest import Workbench, living, wait_until
 
 ENDS = {
@@ -46,6 +50,39 @@ def test_output_arrives_byte_for_byte(bench: Workbench) -> None:
     assert bench.output("1.1") == everything
     assert bench.output("1.1", "stderr") == everything * 2
     assert bench.look("1.1").sizes == (len(everything), 2 * len(everything))
+
+
+def test_out_of_memory_is_what_the_kernel_says(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its counters are files of ours here: no kernel has to run out of memory."""
+    groups = bench.folder / "cgroup"
+    program = wire.program().replace(b"/sys/fs/cgroup", str(groups).encode())
+    monkeypatch.setattr(wire, "program", lambda: program)
+    counters = []
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, kind, place = line.split(":", 2)
+        if kind in ("", "memory"):
+            counters.append(groups / kind / place.lstrip("/") / ("memory.oom_control" if kind else "memory.events"))
+    assert counters
+    for counter in counters:
+        counter.parent.mkdir(parents=True, exist_ok=True)
+        counter.write_text("oom 3\noom_kill 3\n")
+    killed = f"echo 'oom_kill 4' >'{counters[0]}'; kill -KILL $$"
+    assert bench.run("1.1", "kill -KILL $$") == "137"
+    assert bench.record("1.1", "stop") is None
+    assert bench.run("2.1", killed.replace("kill -KILL $$", "exit 1")) == "1"
+    assert bench.record("2.1", "stop") is None
+    counters[0].write_text("oom_kill 3\n")
+    assert bench.run("3.1", killed) == "137"
+    assert bench.record("3.1", "stop") == "OOM"
+    news = news_of(part_of("3.1"), bench.tokens["3.1"], bench.answer("3.1"))
+    assert [(one.event, one.stop, one.exit_code) for one in news if one.event is not PartEvent.STARTED] == [
+        (PartEvent.STOP_WANTED, "OOM", None),
+        (PartEvent.EXITED, "", 137),
+    ]
+    for counter in counters:
+        counter.unlink()
+    assert bench.run("4.1", "kill -KILL $$") == "137"
+    assert bench.record("4.1", "stop") is None
 
 
 ESCAPES = {
