@@ -9,6 +9,8 @@ from mgpu.client import http, start
 from mgpu.client.locate import Location
 from mgpu.client.websocket import WebSocket
 
+TRIES = 4  # of a request: the master may end, and its successor too, while we wait for the answer
+
 
 class Master:
     """`start_if_missing` False (status, stop): only ask the one that runs."""
@@ -20,7 +22,7 @@ class Master:
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """The answer's JSON. Raises MasterError.
 
-        Without a whole answer it is sent once more. That is harmless: every wish carries a request_id.
+        Without a whole answer it is sent again. That is harmless: every wish carries a request_id.
         """
         response = self.raw(method, path, body)
         try:
@@ -30,13 +32,17 @@ class Master:
 
     def raw(self, method: str, path: str, body: Any = None) -> http.Response:
         """The answer as it is, for output. Raises MasterError for an error answer."""
-        try:
-            response = http.request(self.location.endpoint, method, path, body)
-        except http.NoMaster:
-            self.start()
-            response = http.request(self.location.endpoint, method, path, body)
+        response = self._answer(method, path, body)
         http.raise_for_error(response)
         return response
+
+    def _answer(self, method: str, path: str, body: Any) -> http.Response:
+        for _ in range(TRIES - 1):
+            try:
+                return http.request(self.location.endpoint, method, path, body)
+            except http.NoMaster:
+                self.start()
+        return http.request(self.location.endpoint, method, path, body)
 
     def stream(self, path: str) -> WebSocket:
         """An open stream. Raises MasterError."""
