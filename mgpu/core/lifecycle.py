@@ -206,7 +206,7 @@ def _end_part(part: Part, news: News) -> Part:
     never_ran = news.event in (PartEvent.FENCED, PartEvent.LAUNCH_FAILED)
     return replace(
         part,
-        ended=news.at,
+        ended=max(news.at, part.started or 0.0),  # whatever its record says
         exit_code=news.exit_code,
         failure=failure,
         collected=part.collected or never_ran,

@@ -169,6 +169,12 @@ def test_lost_contact_is_a_reason_and_not_an_end() -> None:
     assert found.job.end_time is None
 
 
+def test_nothing_ends_before_it_began() -> None:
+    """The time of an end comes from a record that the job itself could have written."""
+    assert step_part(part(state=AttemptState.RUNNING, started=50.0), news(PartEvent.EXITED, 10.0)).ended == 50.0
+    assert step_part(part(state=AttemptState.STARTING), news(PartEvent.EXITED, 10.0)).ended == 10.0
+
+
 def test_an_attempt_that_is_not_the_current_one_decides_nothing() -> None:
     current = job(attempt=2)
     assert settled(current, ended(0, FailureClass.EXIT, 9)).job == current
