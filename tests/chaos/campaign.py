@@ -213,6 +213,7 @@ class Campaign:
                 endings,
                 self._weather.outsiders,
                 self._weather.outages,
+                self._weather.killings,
                 frozenset(self._clients.wished),
                 self._clients.cancelled,
             )

@@ -68,8 +68,9 @@ class Output:
 
 @dataclass
 class Facts:
-    """`read(job_id, attempt, rank, stream)` is the spool; `wished` are the serials that somebody tried to cancel,
-    `cancelled` those of which the master said that it will, and when."""
+    """`read(job_id, attempt, rank, stream)` is the spool; `killings` are those of the shells that watch over jobs;
+    `wished` are the serials that somebody tried to cancel, `cancelled` those of which the master said that it will, and
+    when."""
 
     plans: Mapping[int, JobPlan]
     jobs: Sequence[Job]
@@ -78,6 +79,7 @@ class Facts:
     clients: Sequence[Ending] = ()
     outsiders: Sequence[Stretch] = ()
     outages: Sequence[Stretch] = ()
+    killings: Sequence[Stretch] = ()
     wished: frozenset[int] = frozenset()
     cancelled: Mapping[int, float] = field(default_factory=dict)
 
@@ -165,7 +167,7 @@ def _repeated(case: Case, facts: Facts) -> Iterator[Violation]:
     begun = sorted(number for number, runs in case.runs.items() if runs)
     for attempt in case.attempts:
         number, failure = attempt["attempt"], attempt["failure"]
-        if failure == "node_lost" and not _outage(attempt, facts):
+        if failure == "node_lost" and not _during(attempt, facts.outages):
             yield case.violation("truth about nodes", f"attempt {number} lost its node, and no node was down")
         if number not in begun[:-1]:
             continue
@@ -272,7 +274,7 @@ def _doubt(case: Case, last: Attempt | None, runs: Sequence[Run], facts: Facts) 
     if state == "CANCELLED":
         return "" if case.plan.serial in facts.wished else "nobody wished that"
     if state == "NODE_FAIL":
-        return "" if last and _outage(last, facts) else "no node of it was down"
+        return "" if last and _during(last, facts.outages) else "no node of it was down"
     if state == "TIMEOUT":
         limit = case.plan.limit_s
         if limit is None:
@@ -283,6 +285,8 @@ def _doubt(case: Case, last: Attempt | None, runs: Sequence[Run], facts: Facts) 
         return "" if job["exit_code"] in codes - {0, None} else "no rank ended so"
     if job["reason"] == "LaunchFailed":
         return "its command ran" if runs else ""
+    if job["reason"] == "SupervisorKilled":
+        return "" if last and _during(last, facts.killings) else "nobody killed it"
     return "no such end was caused"
 
 
@@ -296,11 +300,12 @@ def _codes(case: Case, attempt: Attempt) -> Iterator[Violation]:
                 yield case.violation("exact ends", f"{run.name} ended with {run.code}, it is said to be {told}")
 
 
-def _outage(attempt: Attempt, facts: Facts) -> bool:
+def _during(attempt: Attempt, stretches: Sequence[Stretch]) -> bool:
+    """One of them was on a node of the attempt, and in its time."""
     begin = epoch(attempt["created"]) - SECOND
     end = epoch(attempt["end_time"]) + SLACK_S if attempt["end_time"] else float("inf")
     nodes = {part["node"] for part in attempt["allocation"]}
-    return any(out.node in nodes and out.since < end and out.until > begin for out in facts.outages)
+    return any(it.node in nodes and it.since < end and it.until > begin for it in stretches)
 
 
 # --- what it said ---------------------------------------------------------------------------------------------------

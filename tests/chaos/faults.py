@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import time
 
 from tests.chaos.checker import Stretch
 from tests.chaos.plans import FaultPlan
 from tests.lab import Lab, LabError, Node
+from tests.lab.processes import Process, send
 
+WATCHER = re.compile(rb"\0mgpu-(job-|run\0)")
 TROUBLE = (LabError, OSError, subprocess.SubprocessError, TimeoutError)
 
 
@@ -25,6 +30,7 @@ class Weather:
     counts: Counter[str] = field(default_factory=Counter)
     outsiders: list[Stretch] = field(default_factory=list)
     outages: list[Stretch] = field(default_factory=list)
+    killings: list[Stretch] = field(default_factory=list)
     _open: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)  # (node, what) -> since, GPU
 
     def apply(self, plan: FaultPlan) -> bool:
@@ -33,7 +39,10 @@ class Weather:
         self.note(f"{plan.node}: {plan.kind} {' '.join(plan.words)} for {plan.lasts:.1f} s")
         self._before(plan)
         try:
-            node.fault(*plan.words)
+            if plan.kind == "watchers killed":
+                self._kill_watchers(node)
+            else:
+                node.fault(*plan.words)
         except TROUBLE as error:
             self.note(f"{plan.node}: {plan.kind}: {error}")
         else:
@@ -70,6 +79,14 @@ class Weather:
         else:
             node.start_sshd()
 
+    def _kill_watchers(self, node: Node) -> None:
+        """The shells that watch over jobs, of which their command lines tell; the jobs themselves run on."""
+        since = time()
+        for process in node.pids():
+            if WATCHER.search(_command_line(process)):
+                send(process, signal.SIGKILL)
+        self.killings.append(Stretch(node.name, since, time()))
+
     def clear(self) -> None:
         """No fault anywhere. Raises LabError for a node that stays broken."""
         for node in self.lab.nodes:
@@ -95,3 +112,10 @@ class Weather:
             self.outages.append(Stretch(node, since, time()))
         elif since:
             self.outsiders.append(Stretch(node, since, time(), gpu))
+
+
+def _command_line(process: Process) -> bytes:
+    try:
+        return Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

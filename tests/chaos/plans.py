@@ -159,6 +159,7 @@ NODE_FAULTS: dict[str, tuple[int, str, Words, tuple[float, float]]] = {
     "nvidia-smi fails": (2, "gpu", ("gpu", "fail", "9"), (2, 10)),
     "nvidia-smi missing": (1, "gpu", ("gpu", "missing"), (2, 6)),
     "home full": (3, "home", ("home", "full"), (2, 8)),
+    "watchers killed": (1, "watchers", ("watchers",), (0, 0)),
     "outsider": (3, "outsider", ("outsider", "{gpu}"), (8, 25)),
 }
 MASTER_FAULTS: dict[str, int] = {

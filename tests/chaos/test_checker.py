@@ -111,6 +111,8 @@ def test_nothing_is_told_of_lost_nodes_cancels_and_limits_that_were_caused() -> 
     limited = job("TIMEOUT", None, attempts=[attempt(1, "stopped", 143)])
     assert check(facts(limited, stopped, spool=cut, plan=plan(limit_s=1))) == []
     assert check(facts(job("NODE_FAIL", None, attempts=[lost]), stopped, spool=cut, outages=[outage])) == []
+    orphaned = job("FAILED", None, "SupervisorKilled", attempts=[attempt(1, "supervisor", None)])
+    assert check(facts(orphaned, stopped, spool=cut, killings=[outage])) == []
     unlaunched = job("FAILED", None, "LaunchFailed", attempts=[attempt(1, "node", None)])
     assert check(facts(unlaunched)) == []
 
@@ -171,6 +173,12 @@ BROKEN: dict[str, tuple[Callable[[], Facts], str]] = {
     ),
     "a launch that failed though the command ran": (
         lambda: facts(job("FAILED", None, "LaunchFailed", attempts=[attempt(1, "node", None)]), run(record())),
+        "exact ends",
+    ),
+    "a supervisor that nobody killed": (
+        lambda: facts(
+            job("FAILED", None, "SupervisorKilled", attempts=[attempt(1, "supervisor", None)]), run(record())
+        ),
         "exact ends",
     ),
     "a job that never ends": (lambda: facts(job("RUNNING", None), run(record(code=None))), "every job ends"),
