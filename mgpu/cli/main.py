@@ -116,6 +116,6 @@ def usage_error(error: click.ClickException) -> MasterError:
     """One line instead of click's three."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "mgpu"
-    message, _, meant = error.format_message().rstrip(".)").replace("(Did", "Did").partition(". Did ")
-    message += f" (did {meant})" if meant else ""
+    message, _, meant = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")
+    message += f" (did {meant.rstrip(')')})" if meant else ""
     return bad_request(f"{path.removeprefix('mgpu ')}: {message[:1].lower()}{message[1:]}", f"{path} --help")

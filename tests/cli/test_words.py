@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from mgpu.cli.command import split
+from mgpu.cli.main import usage_error
 from mgpu.cli.options import resolve
 from mgpu.cli.srun import srun
 from mgpu.cli.submission import exported, virtual_env
@@ -197,7 +199,6 @@ BAD = [
     ),
     (["queu"], "mgpu: mgpu has no command 'queu': did you mean queue?\n"),
     (["node", "prob", "x"], "mgpu: mgpu node has no command 'prob': did you mean probe?\n"),
-    (["srun", "--gpuss", "2"], "mgpu: srun: no such option '--gpuss' (did you mean '--gpus'?): mgpu srun --help\n"),
     (["srun", "--json", "x"], "mgpu: srun has no --json: leave it out\n"),
     (
         ["srun", "--session-timeout", "x", "true"],
@@ -226,3 +227,19 @@ def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:
     missing = '{"error": {"code": "not_found", "message": "no /v1/jobs/5", "hint": "look"}}\n'
     assert mgpu("show", "job", "5", "--json") == (1, "", missing)
     assert mgpu("--json", "queue", "--nothing").err.startswith('{"error": {"code": "bad_request", ')
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("No such option '--begin'. Did you mean '--end'?", "no such option '--begin' (did you mean '--end'?)"),
+        (
+            "No such option '-x'. (Did you mean one of: -a, -b?)",
+            "no such option '-x' (did you mean one of: -a, -b?)",
+        ),
+        ("Got unexpected extra argument (x)", "got unexpected extra argument (x)"),
+        ("Missing argument 'ID'.", "missing argument 'ID'"),
+    ],
+)
+def test_what_click_says_in_our_form(said: str, shown: str) -> None:
+    assert usage_error(click.ClickException(said)).message == f"mgpu: {shown}"
