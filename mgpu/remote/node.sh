@@ -696,10 +696,11 @@ forget_old() {
 # read KEY stdout|stderr OFFSET MAX: raw bytes, then the size
 op_read() {
   dir=$root/$1
-  size=$(stat -L -c %s "$dir/$2" 2>/dev/null) || {
+  # a job may have put a folder there, or have locked itself out: that will not change, and nobody is to wait for it
+  if ! size=$(stat -L -c %s "$dir/$2" 2>/dev/null) || [ -d "$dir/$2" ] || [ ! -r "$dir/$2" ]; then
     end failed gone "$dir/$2"
     return
-  }
+  fi
   left=$((size - $3))
   [ "$left" -gt "$4" ] && left=$4
   [ "$left" -gt 0 ] && "$tail" -c "+$(($3 + 1))" "$dir/$2" | head -c "$left"

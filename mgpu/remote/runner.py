@@ -6,6 +6,7 @@ Each takes and gives values; each may raise RemoteError, and then whether it was
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,13 +15,15 @@ from mgpu import clock
 from mgpu.core.launch import Launch
 from mgpu.core.model import DeviceUuid, RawProbe
 from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
-from mgpu.core.reconcile import NodeAnswer, PartAnswer
+from mgpu.core.reconcile import NodeAnswer, PartAnswer, uptime_of
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.session import NodeSession
 from mgpu.remote.shell import Follow, NodeShell, Offsets, Reply
 from mgpu.remote.wire import encode, encode_text
 
 READ_LIMIT = 4 * 1024 * 1024
+_SIZE = re.compile(r"\d{1,18}", re.ASCII)
+_EPOCH = re.compile(r"\d{1,12}", re.ASCII)
 KILL_GRACE_S = 10
 
 
@@ -91,18 +94,21 @@ class ShellRunner:
         reply = self._session.control("state", *keys)
         if reply.status != "ok":
             raise RemoteError(f"the node does not tell the state of its jobs: {_words(reply)}")
-        return NodeAnswer(_parse_state(reply.text), float(reply.words[0]), reply.words[1], clock.now())
+        uptime_s = uptime_of(reply.word(0))
+        if uptime_s is None:
+            raise RemoteError(f"the node's uptime cannot be read: {reply.word(0)[:80]}")
+        return NodeAnswer(_parse_state(reply.text), uptime_s, reply.word(1), clock.now())
 
     def stop(self, key: str, token: str, reason: str) -> str:
         """ "fenced" (it never ran and never will), "stopping" (the end shows in the records) or "ended" (it does)."""
         reply = self._session.control("stop", key, token, reason, str(KILL_GRACE_S))
         if reply.status != "ok":
             raise RemoteError(f"the node cannot stop {key}: {_words(reply, 1)}")
-        return reply.words[0]
+        return reply.word(0)
 
     def go(self, key: str, word: str) -> str:
         """What was decided: `word`, or what somebody decided before."""
-        return self._session.control("go", key, word).words[0]
+        return self._session.control("go", key, word).word(0)
 
     def limit(self, key: str, token: str, seconds: int | None) -> None:
         """Move the end of what runs there; what has ended, or is not this attempt, is left as it is."""
@@ -119,7 +125,7 @@ class ShellRunner:
             reply = shell.request("read", key, stream, str(offset), str(READ_LIMIT), timeout_s=self._session.timeout_s)
         if reply.status != "ok":
             raise RemoteError(f"the output file is gone from the node: {_words(reply, 1)}", Trouble.GONE)
-        return reply.body, int(reply.words[0])
+        return reply.body, reply.number(0)
 
     @contextlib.contextmanager
     def following(
@@ -178,7 +184,7 @@ def _parse_state(text: str) -> dict[str, PartAnswer]:
         if name == "alive":
             alive.add(key)
         elif name == "size":
-            numbers = [int(word) for word in value.split() if word.isdigit()]
+            numbers = [int(word) for word in value.split() if _SIZE.fullmatch(word)]
             if len(numbers) == 2:
                 sizes[key] = (numbers[0], numbers[1])
         elif name == "step":
@@ -197,14 +203,14 @@ def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe
     def text(name: str) -> str:
         return sections.get(name, ("", ""))[1]
 
-    gpu_status, apps_status = (int(value) for value in reply.words[:2])
+    epoch = word("epoch")
     return RawProbe(
         boot_id=word("boot"),
         hostname=word("hostname"),
-        epoch_s=float(word("epoch") or 0),
-        gpu_status=gpu_status,
+        epoch_s=float(epoch) if _EPOCH.fullmatch(epoch) else 0.0,
+        gpu_status=reply.number(0),
         gpu_text=text("gpus"),
-        apps_status=apps_status,
+        apps_status=reply.number(1),
         apps_text=text("apps"),
         process_text=text("processes"),
         smi_path=word("smi"),

@@ -20,6 +20,7 @@ from mgpu.remote.errors import RemoteError, Trouble
 
 REQUEST_TIMEOUT_S = 20.0
 _MAX_REPLY = 64 * 1024 * 1024  # a node that answers without end is cut off
+_MAX_EVENT = 1 << 20  # a longer line of the events file is none of ours
 
 
 Offsets = tuple[int | None, int | None]  # of stdout and stderr
@@ -37,6 +38,22 @@ class Reply:
     def text(self) -> str:
         return self.body.decode("utf-8", "replace")
 
+    def word(self, index: int) -> str:
+        if index >= len(self.words):
+            raise self._unreadable()
+        return self.words[index]
+
+    def number(self, index: int) -> int:
+        """A size or a status."""
+        word = self.word(index)
+        if not (word.isascii() and word.isdigit()) or len(word) > 18:
+            raise self._unreadable()
+        return int(word)
+
+    def _unreadable(self) -> RemoteError:
+        said = " ".join((self.status, *self.words))[:200]
+        return RemoteError(f"the node's answer cannot be read: {said}")
+
 
 class NodeShell:
     def __init__(self, connection: Connection, login_timeout_s: float) -> None:
@@ -49,10 +66,10 @@ class NodeShell:
         try:
             self._channel.send(wire.program(), login_timeout_s)
             hello = self._answer("hello", login_timeout_s)
+            self.boot_id, self.hostname = hello.word(0), hello.word(1)
         except RemoteError:
             self.close()
             raise
-        self.boot_id, self.hostname = hello.words[0], hello.words[1]
         missing = " ".join(hello.words[2:])
         if missing:
             self.close()
@@ -159,6 +176,8 @@ class NodeShell:
             if not data:
                 raise self._break("connection lost")
             self._buffer += data
+            if len(self._buffer) > _MAX_EVENT and b"\n" not in self._buffer:
+                self._buffer[:] = b"?"  # the rest of that line is still to come
 
     def follow(
         self, key: str, offsets: Offsets, sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]

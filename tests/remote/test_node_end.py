@@ -13,6 +13,7 @@ from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState, FailureClass, JobId, NodeName, Part
 from mgpu.core.reconcile import news_of
 from mgpu.remote import wire
+from mgpu.remote.errors import RemoteError, Trouble
 from tests.remote.conftest import Workbench, living, wait_until
 
 ENDS = {
@@ -50,6 +51,15 @@ def test_output_arrives_byte_for_byte(bench: Workbench) -> None:
     assert bench.output("1.1") == everything
     assert bench.output("1.1", "stderr") == everything * 2
     assert bench.look("1.1").sizes == (len(everything), 2 * len(everything))
+
+
+def test_output_that_cannot_be_read_is_gone(bench: Workbench) -> None:
+    """A job can do that to its own files. Whoever waits for the bytes is told that none will come."""
+    assert bench.run("1.1", f"rm {bench.place('1.1')}/stdout; mkdir {bench.place('1.1')}/stdout") == "0"
+    with pytest.raises(RemoteError) as caught:
+        bench.output("1.1")
+    assert caught.value.trouble is Trouble.GONE
+    assert bench.output("1.1", "stderr") == b""
 
 
 def test_out_of_memory_is_what_the_kernel_says(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
