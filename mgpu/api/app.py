@@ -21,12 +21,13 @@ from mgpu.api import stream
 from mgpu.api.connection import caller_of
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.core.model import JobId
-from mgpu.ops import cancel, jobs, nodes, output, status, submit, update
+from mgpu.ops import cancel, jobs, nodes, output, residue, status, submit, update
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
 QUICK_THREADS = 8
 NODE_THREADS = 4
+WIDE_THREADS = 16
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class _Routes:
         self._context = context
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "api")
         self._patient = ThreadPoolExecutor(NODE_THREADS, "api-node")
+        self._wide = ThreadPoolExecutor(WIDE_THREADS, "api-nodes")
         self.streams = stream.Streams(context, self._run)
 
     def table(self) -> list[web.RouteDef]:
@@ -106,6 +108,8 @@ class _Routes:
             web.get("/v1/nodes", self._list_nodes),
             web.get("/v1/nodes/{node}", self._show_node),
             web.post("/v1/nodes/{node}/probe", self._probe),
+            web.get("/v1/nodes/{node}/residue", self._residue),
+            web.post("/v1/nodes/{node}/clean", self._clean),
             web.get("/v1/nodes/{node}/lost", self._lost),
             web.post("/v1/nodes/{node}/down", self._give_up),
             web.get("/v1/nodes/{node}/hostkeys", self._host_keys),
@@ -129,7 +133,7 @@ class _Routes:
         return await handler(request)
 
     async def close(self, _app: web.Application) -> None:
-        for pool in (self._quick, self._patient):
+        for pool in (self._quick, self._patient, self._wide):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -137,6 +141,10 @@ class _Routes:
 
     async def _run_patiently(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._patient, function, *arguments)
+
+    async def _run_widely(self, function: Callable[..., T], *arguments: Any) -> T:
+        """For what is asked of many nodes at once."""
+        return await asyncio.get_running_loop().run_in_executor(self._wide, function, *arguments)
 
     async def _status(self, _request: web.Request) -> web.Response:
         return web.json_response(await self._run(status.status, self._context))
@@ -187,6 +195,15 @@ class _Routes:
 
     async def _probe(self, request: web.Request) -> web.Response:
         answer = await self._run_patiently(nodes.probe_node, self._context, caller_of(request), _node(request))
+        return web.json_response(answer)
+
+    async def _residue(self, request: web.Request) -> web.Response:
+        answer = await self._run_widely(residue.residue, self._context, caller_of(request), _node(request))
+        return web.json_response(answer)
+
+    async def _clean(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        answer = await self._run_widely(residue.clean, self._context, caller_of(request), _node(request), body)
         return web.json_response(answer)
 
     async def _lost(self, request: web.Request) -> web.Response:

@@ -23,6 +23,7 @@ Examples:
 COMMANDS = {
     "probe": ("mgpu.cli.node:probe", "Ask a node now what it has and what runs there."),
     "down": ("mgpu.cli.node:down", "Give up the jobs that contact was lost with."),
+    "clean": ("mgpu.cli.residue:clean", "Remove what is over of ours on a node."),
     "trust": ("mgpu.cli.node:trust", "Accept a node's host keys."),
 }
 

@@ -30,6 +30,7 @@ from mgpu.core.model import (
 )
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
+from mgpu.core.residue import Residue
 from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
@@ -38,6 +39,7 @@ from mgpu.master.inbox import Collected, Done, GivenUp, Heard, Inbox, Message, P
 from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
 from mgpu.master.realise import Realiser
+from mgpu.master.residue import Residues
 from mgpu.master.worker import SystemThreads, Threads
 from mgpu.ops.context import HostKeys
 from mgpu.store.spool import Spool
@@ -77,7 +79,9 @@ class Master:
         self._own_known_hosts = store.path.parent / KNOWN_HOSTS
         self._policies = policies
         self._realiser = Realiser(self._links, self.inbox, self._renumbered)
-        self._collector = Collector(self._links, spool, self.inbox, threads or SystemThreads())
+        threads = threads or SystemThreads()
+        self._collector = Collector(self._links, spool, self.inbox, threads)
+        self._residues = Residues(self._links, threads)
         self._judgement = Judgement(
             retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s),
             config.unhealthy_after,
@@ -326,6 +330,12 @@ class Master:
         self.inbox.put(message)
         if not message.done.wait(GIVE_UP_S):
             raise StoreError("the master could not store it", "mgpu status says what troubles it")
+
+    def residue(self, node: NodeName) -> Residue:
+        return self._residues.look(node)
+
+    def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
+        return self._residues.remove(node, places, leases)
 
     def stop(self) -> None:
         self.stopping.set()

@@ -10,6 +10,7 @@ from mgpu.config.faults import did_you_mean
 from mgpu.config.model import Config, NodeConfig
 from mgpu.core.errors import NotAllowed, NotFound
 from mgpu.core.model import Audit, Job, JobId, NodeName, NodeView, Wait
+from mgpu.core.residue import Residue
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -61,6 +62,12 @@ class Control(Protocol):
 
     def give_up(self, node: NodeName, by: str) -> None:
         """What is lost on that node ends as a failure of the node, without proof. Returns once that is stored."""
+
+    def residue(self, node: NodeName) -> Residue:
+        """What is left of us on that node, of every database. Raises MgpuError."""
+
+    def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
+        """Name -> what came of it: removed, or a word of residue.WHY_REFUSED. Raises MgpuError."""
 
     def stop(self) -> None:
         """The master ends soon, jobs run on. Returns at once."""

@@ -16,6 +16,7 @@ from mgpu.core.launch import Launch
 from mgpu.core.model import DeviceUuid, RawProbe
 from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
 from mgpu.core.reconcile import NodeAnswer, PartAnswer, uptime_of
+from mgpu.core.residue import Residue, parse_residue
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.session import NodeSession
 from mgpu.remote.shell import Follow, NodeShell, Offsets, Reply
@@ -51,6 +52,9 @@ class Runner(Protocol):
     ) -> contextlib.AbstractContextManager[Follow]: ...
     def events(self) -> Iterator[str]: ...
     def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe: ...
+    def residue(self) -> Residue: ...
+    def remove(self, age_s: int, places: Sequence[str]) -> dict[str, str]: ...
+    def remove_leases(self, names: Sequence[str]) -> dict[str, str]: ...
     def reset(self) -> None: ...
     def close(self) -> None: ...
 
@@ -158,6 +162,28 @@ class ShellRunner:
             return _parse_probe(shell.sections(reply), reply)
 
     def reset(self) -> None:
+    def residue(self) -> Residue:
+        with self._session.shell() as shell:
+            reply = shell.request("residue", timeout_s=60.0)
+            try:
+                return parse_residue(shell.sections(reply), " ".join(reply.words))
+            except (KeyError, ValueError) as error:
+                raise RemoteError("what the node says of what is left there cannot be read") from error
+
+    def remove(self, age_s: int, places: Sequence[str]) -> dict[str, str]:
+        """Run directories in which nothing lives and nothing has changed for so long; place -> what came of it."""
+        return self._removed("remove", str(age_s), *places)
+
+    def remove_leases(self, names: Sequence[str]) -> dict[str, str]:
+        """Those of our own account that nobody holds; name -> what came of it."""
+        return self._removed("remove_leases", *map(encode, names))
+
+    def _removed(self, operation: str, *words: str) -> dict[str, str]:
+        with self._session.shell() as shell:
+            reply = shell.request(operation, *words, timeout_s=60.0)
+        lines = (line.rpartition(" ") for line in reply.text.splitlines() if line)
+        return {name: word for name, _, word in lines}
+
         self._session.reset()
 
     def close(self) -> None:

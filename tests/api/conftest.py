@@ -38,6 +38,7 @@ from mgpu.core.model import (
     Part,
     Wait,
 )
+from mgpu.core.residue import Residue
 from mgpu.core.views import node_view
 from mgpu.ops.context import Context, HostKey, HostKeys
 from mgpu.store.spool import Spool
@@ -68,6 +69,9 @@ class Desk:
         self.watched: list[tuple[JobId, bool]] = []
         self.unreachable: set[NodeName] = set()
         self.trusted: list[str] = []
+        self.left = Residue("/home/train/.mgpu", (), (), ())
+        self.removed: tuple[list[str], list[str]] = ([], [])
+        self.refused: dict[str, str] = {}
 
     def wake(self) -> None:
         self.wakes += 1
@@ -88,6 +92,15 @@ class Desk:
 
     def give_up(self, node, by) -> None:
         self.given_up = (node, by)
+
+    def residue(self, node: NodeName) -> Residue:
+        if node in self.unreachable:
+            raise MgpuError(f"{node}: no route to host")
+        return self.left
+
+    def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
+        self.removed = (list(places), list(leases))
+        return {**dict.fromkeys((*places, *leases), "removed"), **self.refused}
 
     def stop(self) -> None:
         self.stopped.set()
