@@ -501,8 +501,8 @@ reap() {
 op_root() {
   decode "$3"
   at_home "$value"
-  base=${value:-${HOME:-/nonexistent}/.mgpu}
-  root=$base/$1/$2
+  top=${value:-${HOME:-/nonexistent}/.mgpu}
+  root=$top/$1/$2
   end ok
 }
 
@@ -812,7 +812,7 @@ op_probe() {
 # is_tombstone: all of the attempt in $dir but its records is cleaned away
 is_tombstone() { [ -L "$dir/pid" ] && [ ! -e "$dir/script" ] && [ ! -e "$dir/stdout" ] && [ ! -L "$dir/stdout" ]; }
 
-# named PLACE: it is DATABASE/NODE/JOB.ATTEMPT as we name them, a real directory below $base, and no link leads there
+# named PLACE: it is DATABASE/NODE/JOB.ATTEMPT as we name them, a real directory below $top, and no link leads there
 named() {
   case $1 in */*/*/* | *[!A-Za-z0-9._/-]*) return 1 ;; */[A-Za-z0-9]*/[1-9]*.[1-9]*) ;; *) return 1 ;; esac
   key=${1##*/}
@@ -820,14 +820,14 @@ named() {
   piece=${1%%/*}
   case $piece in *[!0-9a-f]*) return 1 ;; esac
   [ ${#piece} = 32 ] || return 1
-  for piece in "$base/$piece" "$base/${1%/*}" "$base/$1"; do
+  for piece in "$top/$piece" "$top/${1%/*}" "$top/$1"; do
     [ -d "$piece" ] && [ ! -L "$piece" ] || return 1
   done
 }
 
 # survey: what `condition` looks at, for all run directories at once
 survey() {
-  real=$(cd -P "$base" 2>/dev/null && pwd)
+  real=$(cd -P "$top" 2>/dev/null && pwd)
   read -r boot </proc/sys/kernel/random/boot_id
   opened=$("$find" /proc/[0-9]*/fd -type l -printf '%l/\n' 2>/dev/null | grep -F "$real/")
   tokens=$(grep -sahozE '^MGPU_(TOKEN|KEY)=[0-9a-f]+' /proc/[0-9]*/environ | tr '\0' '\n')
@@ -847,7 +847,7 @@ lives() {
   case $gate in *":$boot:"*) grep -sqE "\\) [A-Za-z] [0-9]+ [0-9]+ ${gate%%:*} " /proc/[0-9]*/stat ;; *) return 1 ;; esac
 }
 
-# condition -> value, of the attempt in $dir, which is $place below $base; after a survey
+# condition -> value, of the attempt in $dir, which is $place below $top; after a survey
 condition() {
   if lives; then
     value=alive
@@ -883,7 +883,7 @@ op_residue() {
   section runs
   "$find" "$real" -mindepth 3 -maxdepth 3 -type d -printf '%T@ %P\n' 2>/dev/null | while IFS=' ' read -r since place; do
     named "$place" || continue
-    dir=$base/$place
+    dir=$top/$place
     condition
     printf '%s %s %s\n' "$place" "$since" $value
   done
@@ -910,7 +910,7 @@ op_remove() {
   now=$(date +%s)
   for place in "$@"; do
     if named "$place"; then
-      dir=$base/$place
+      dir=$top/$place
       age=$((now - $(stat -c %Y "$dir")))
       condition
       remove_one
@@ -940,9 +940,9 @@ remove_one() {
 
 # remove_empty PLACE: the directory of a node of another database that has nothing here, and that no master listens to
 remove_empty() {
-  [ "$base/$1" != "$root" ] && [ -d "$base/$1" ] || return
+  [ "$top/$1" != "$root" ] && [ -d "$top/$1" ] || return
   case $opened in *"$real/$1/events/"*) return ;; esac
-  set -- "$base/$1" "$base/$1"/*
+  set -- "$top/$1" "$top/$1"/*
   [ $# = 2 ] && [ "$2" = "$1/events" ] && rm -f "$2"
   rmdir "$1" "${1%/*}"
 } 2>/dev/null
