@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 
-from tests.sim.simulation import Figures, Scenario, simulate
+from tests.sim.scenario import Scenario
+from tests.sim.simulation import Figures, simulate
 from tests.sim.weather import CALM, KINDS
 from tests.sim.world import Violation
 

@@ -15,14 +15,13 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mgpu import clock
-from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core.errors import MgpuError, StoreError
-from mgpu.core.model import NodeFacts, NodeName, PartKey
+from mgpu.core.model import NodeName, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.master.inbox import GivenUp, Inbox
 from mgpu.master.link import NodeLink
@@ -33,48 +32,16 @@ from mgpu.ops.submit import submit
 from tests.sim.books import Books
 from tests.sim.node import VirtualNode
 from tests.sim.runner import LATEST_S, VirtualRunner
+from tests.sim.scenario import Scenario, configuration, submission
 from tests.sim.storage import TroubledSpool, TroubledStore
 from tests.sim.threads import VirtualThreads
 from tests.sim.truth import Truth
-from tests.sim.weather import CALM, Weather, drawn
+from tests.sim.weather import CALM
 from tests.sim.world import Crash, Violation, World
 
 OWNER = 1000
 CALLERS = (Caller(1001, "alice"), Caller(1002, "bob"), Caller(OWNER, "operator"))
 FIRST_PROBES_S = 10.0
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """All that a run depends on."""
-
-    seed: int
-    nodes: int
-    gpus: int
-    jobs: int
-    storm_s: float
-    laziness_s: float  # until the master looks at what has come
-    weather: Weather
-    patience_s: float = 3600.0  # by then every job has to have ended after the last fault
-
-    @classmethod
-    def of_seed(cls, seed: int) -> Scenario:
-        chance = random.Random(f"scenario {seed}")
-        return cls(
-            seed=seed,
-            nodes=chance.choice((1, 2, 2, 3, 3)),
-            gpus=chance.choice((1, 2, 2, 4)),
-            jobs=chance.randint(1, 8),
-            storm_s=chance.choice((60.0, 150.0, 400.0)),
-            laziness_s=chance.choice((0.1, 1.0, 4.0)),
-            weather=drawn(chance),
-        )
-
-    @classmethod
-    def small(cls, seed: int) -> Scenario:
-        """Quick enough for hundreds of them in every test run."""
-        scenario = cls.of_seed(seed)
-        return replace(scenario, jobs=min(scenario.jobs, 1 + seed % 4), storm_s=45.0)
 
 
 @dataclass
@@ -100,7 +67,7 @@ class Simulation:
             name: VirtualNode(self.world, self.truth, name, scenario.gpus, self._hear)
             for name in (f"n{number}" for number in range(1, scenario.nodes + 1))
         }
-        self._config = _config(scenario)
+        self._config = configuration(scenario)
         self._store = TroubledStore.open(folder / "mgpu.db")
         self._spool = TroubledSpool(folder / "spool")
         self._books = Books(folder / "mgpu.db", self._spool, self.truth, self.nodes)
@@ -262,7 +229,7 @@ class Simulation:
     def _job_comes(self) -> Callable[[], None]:
         chance = self.world.random
         caller = chance.choice(CALLERS)
-        payload = _submission(self.scenario, chance)
+        payload = submission(self.scenario, chance)
         return lambda: self._submit(caller, payload)
 
     def _submit(self, caller: Caller, payload: dict[str, Any]) -> None:
@@ -384,40 +351,6 @@ class Simulation:
                 node.boot()
             for ours in node.supervised.values():
                 ours.release()
-
-
-def _config(scenario: Scenario) -> Config:
-    names = [NodeName(f"n{number}") for number in range(1, scenario.nodes + 1)]
-    nodes = tuple(
-        NodeConfig(name, "ssh", SshSettings(name), NodeFacts(name, name, scenario.gpus, partitions=()))
-        for name in names
-    )
-    return Config(None, nodes, backoff_s=5.0, backoff_max_s=60.0, probe_timeout_s=5.0)
-
-
-def _submission(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
-    total = scenario.nodes * scenario.gpus
-    options: dict[str, Any] = {"gpus": str(chance.randint(0, min(total, 4)))}
-    if scenario.nodes > 1 and chance.random() < 0.45:
-        nodes = chance.randint(2, scenario.nodes)
-        options = {"nodes": str(nodes), "gpus_per_node": str(chance.randint(0, scenario.gpus))}
-    if chance.random() < 0.3:
-        options["time"] = f"0:00:{chance.randint(5, 50):02d}"
-    if chance.random() < 0.2:
-        options["retries"] = str(chance.randint(1, 2))
-    if chance.random() < 0.1:
-        options["no_requeue"] = True
-    if chance.random() < 0.1:
-        options["exclusive"] = True
-    return {
-        "request_id": f"{chance.getrandbits(64):016x}",
-        "kind": chance.choice(("srun", "batch")),
-        "command": {"form": "argv", "words": ["python", "train.py"]},
-        "options": options,
-        "env": {},
-        "cwd": "/home/alice",
-        "virtual_env": "",
-    }
 
 
 @contextmanager

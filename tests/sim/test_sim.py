@@ -13,8 +13,9 @@ from mgpu.core import lifecycle, reconcile
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState
 from mgpu.master.realise import Realiser
+from tests.sim.scenario import Scenario
 from tests.sim.seeds import FAILED_ONCE
-from tests.sim.simulation import Scenario, simulate
+from tests.sim.simulation import simulate
 from tests.sim.weather import KINDS, strongest
 from tests.sim.world import Violation
 
