@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +19,7 @@ import mgpu
 from mgpu import clock, config
 from mgpu.api.server import Server
 from mgpu.client.locate import socket_path
+from mgpu.client.lock import lock_path
 from mgpu.config.model import Config
 from mgpu.core.errors import ConfigError
 from mgpu.core.policies import POLICIES, Policy
@@ -71,12 +72,18 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
     master = Master(settings, store, spool, links, _policies(settings))
     context = Context(store, spool, settings, master, master, clock.now(), os.getuid())
     server = Server(context, Path(socket_path(state_dir)))
+    # without them another master could begin beside us, and what we store would be nowhere
+    anchors = (Path(lock_path(state_dir)), store.path)
+    held = _identities(anchors)
     _stop_on_signals(master)
     master.load()
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
     try:
         while not master.stopping.is_set() and not over(master, settings):
+            if _identities(anchors) != held:
+                log.error("%s was emptied or moved: its master ends, jobs run on", state_dir)
+                return 69
             master.inbox.wait(master.tick())
     finally:
         # the socket goes first, so that nobody asks a master that is on its way out
@@ -85,6 +92,19 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
         store.close()
         log.info("master of %s ends; jobs run on", state_dir)
     return 0
+
+
+def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:
+    """Which files these are now; None = none."""
+    found: list[tuple[int, int] | None] = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_dev, status.st_ino))
+    return found
 
 
 def _stop_on_signals(master: Master) -> None:

@@ -21,6 +21,7 @@ from mgpu.ops.context import Context
 SHUTDOWN_S = 3.0  # for answers that are being made
 BACKLOG = 512
 PATH_LIMIT = 107  # of the kernel
+WATCH_S = 1.0  # how long the socket's file may be missing
 
 
 class Server:
@@ -65,14 +66,31 @@ class Server:
         runner = web.AppRunner(build_app(self._context), access_log=None, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         try:
-            await web.SockSite(runner, listen(self._path, self._mode), backlog=BACKLOG).start()
-            found = self._path.stat()
-            self._identity = (found.st_dev, found.st_ino)
+            site = await self._listen(runner)
             self._ready.set_result(None)
-            await self._stop.wait()
+            while not await self._stopped():
+                if not self._path.exists():  # somebody tidied up: nobody could reach us any more, nor take our place
+                    with suppress(StoreError):  # tried again
+                        fresh = await self._listen(runner)
+                        await site.stop()
+                        site = fresh
         finally:
             await runner.cleanup()
+            self._unlink()  # of one that was made just while we were stopped
             await asyncio.sleep(0.01)  # aborted connections close their sockets in the loop's next turns
+
+    async def _listen(self, runner: web.AppRunner) -> web.SockSite:
+        site = web.SockSite(runner, listen(self._path, self._mode), backlog=BACKLOG)
+        await site.start()
+        found = self._path.stat()
+        self._identity = (found.st_dev, found.st_ino)
+        return site
+
+    async def _stopped(self) -> bool:
+        """Whether it is time to end; waits for it a while."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), WATCH_S)
+        return self._stop.is_set()
 
     def _unlink(self) -> None:
         """Only our own: after us another master may have put its socket there."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mgpu import clock
 from mgpu.client.http import MasterError, NoMaster, request
 from mgpu.client.locate import Location
 
@@ -43,7 +44,8 @@ def ensure(location: Location) -> None:
     make_state_dir(location.state_dir)
     with start_lock(location.state_dir):
         failures = 0
-        for _ in range(int(START_TIMEOUT_S / AGAIN_S)):
+        deadline = clock.monotonic() + START_TIMEOUT_S
+        while True:
             if answers(location):
                 return
             status, said = spawn(location)
@@ -52,7 +54,7 @@ def ensure(location: Location) -> None:
             if status == BAD_CONFIG:  # will not go away
                 raise BadConfig(said)
             failures += status != LOCK_HELD
-            if failures >= TRIES:
+            if failures >= TRIES or clock.monotonic() > deadline:
                 break
             time.sleep(AGAIN_S)
     raise NoMaster(f"the master did not start: {said[-1]}", f"the whole log is {log_path(location.state_dir)}")

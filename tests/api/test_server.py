@@ -215,6 +215,20 @@ def test_stopping_removes_the_socket_but_not_that_of_a_successor(served):
     served.server = successor
 
 
+def test_a_socket_that_somebody_removed_is_made_again(served, monkeypatch):
+    monkeypatch.setattr("mgpu.api.server.WATCH_S", 0.05)
+    assert served.ask("GET", "/v1/status")[0] == 200
+    served.path.unlink()
+    deadline = time.monotonic() + 20
+    while not served.path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert served.ask("GET", "/v1/status")[0] == 200
+    assert stat.S_IMODE(served.path.stat().st_mode) == 0o600
+    served.server.stop()
+    assert not served.path.exists()
+
+
 def test_slow_nodes_do_not_hold_up_the_queue(served):
     release = threading.Event()
     served.desk.probe = lambda node: release.wait(20)

@@ -132,3 +132,14 @@ def test_the_master_is_of_the_same_mgpu(place: str, tmp_path: Path) -> None:
     folder = answer(ask, where).strip()
     assert folder == (str(copy) if place == "current folder" else "/")
     assert answer("import mgpu; print(mgpu.__file__)", Path(folder)).strip() == str(copy / "mgpu" / "__init__.py")
+
+
+def test_another_that_never_answers_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = f"import sys; sys.stderr.write('mgpu: another master holds it'); sys.exit({start.LOCK_HELD})"
+    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", code])
+    monkeypatch.setattr(start, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(start, "AGAIN_S", 0.01)
+    with pytest.raises(NoMaster, match="the master did not start: another master holds it"):
+        start.ensure(location(tmp_path))

@@ -150,3 +150,20 @@ def test_without_any_configuration(make_lab: LabMaker, make_cluster: ClusterMake
         assert cluster("srun", "-G", 0, "sh", "-c", "exit 7", check=False, cwd=tmp_path).code == 7
     finally:
         cluster("stop", cwd=tmp_path)
+
+
+def test_what_is_removed_under_a_running_master(lab: Lab, make_cluster: ClusterMaker) -> None:
+    """A socket is made again; a master without its lock or database makes way for another, and never acts beside it."""
+    cluster = make_cluster(lab)
+    cluster("queue")
+    first = cluster.master_pid()
+    (cluster.state_dir / "mgpu.sock").unlink()
+    until("the socket is there again", (cluster.state_dir / "mgpu.sock").exists)
+    assert cluster.master_pid() == first
+    for removed in ("lock", "mgpu.db"):
+        pid = cluster.master_pid()
+        (cluster.state_dir / removed).unlink()
+        until("the master has ended", lambda: not alive(pid))  # noqa: B023 - used before the next one
+        cluster("queue")
+        assert cluster.master_pid() != pid
+    assert "was emptied or moved" in (cluster.state_dir / "master.log").read_text()
