@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from mgpu.core import health, lifecycle, retry
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, Node, NodeName, Part, PartKey
+from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Collected, GivenUp, Heard, Message, Probed, Silent
 from mgpu.ops.output import NOTICE
@@ -74,6 +75,8 @@ class Absorber:
         part = self._board.resolve(news.key, node)
         if part is None or part.node != node:
             return  # long done with
+        if news.event is PartEvent.EXITED and news.key.rank == ANY_RANK and part.started is None:
+            return  # the event of its start was missed: the next look tells both
         news = replace(news, key=part.key)
         after = lifecycle.step_part(part, news)
         if after.state is AttemptState.ENDED and not after.collected and news.sizes is not None:

@@ -221,5 +221,5 @@ class _Limits:
 def _together(parts: Sequence[Part]) -> bool:
     """They may begin: all of them wait, or the word was given already (it may have reached some of them only)."""
     return all(part.ready and part.state is AttemptState.STARTING for part in parts) or any(
-        part.started is not None for part in parts
+        part.started is not None or part.state is AttemptState.ENDED for part in parts
     )
