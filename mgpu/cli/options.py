@@ -55,6 +55,7 @@ FOLLOWING = [
     (("--max-consecutive-timeouts",), "N", "Stop following after N failures in a row to reach the master."),
 ]
 IMMEDIATE = (("-I", "--immediate"), "[S]", "Give up (exit 75) unless it starts within S seconds (alone: 1).")
+REQUEUE_ON_EXIT = (("--requeue-on-exit",), "N[,M]", "Queue it again when it ends with one of these exit codes.")
 INTERACTIVE = (("--interactive",), "", "Follow the job in the foreground, as srun does.")
 
 # These name what the job that we run in was given, not what to ask for.
@@ -104,11 +105,11 @@ def _key(flags: tuple[str, ...]) -> str:
     return flags[-1].lstrip("-").replace("-", "_")
 
 
-_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, *FOLLOWING, IMMEDIATE, INTERACTIVE]
+_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, *FOLLOWING, IMMEDIATE, REQUEUE_ON_EXIT, INTERACTIVE]
 KEYS = {_key(flags) for flags, _, _ in _ALL}
 SWITCHES = {_key(flags) for flags, metavar, _ in _ALL if not metavar}
 # What the master is told; the rest concerns the client alone.
-WIRE_KEYS = {_key(flags) for flags, _, _ in [*RESOURCES, *CARE, *SURROUNDINGS]} - {"export"}
+WIRE_KEYS = {_key(flags) for flags, _, _ in [*RESOURCES, *CARE, *SURROUNDINGS, REQUEUE_ON_EXIT]} - {"export"}
 
 
 def seconds(options: Mapping[str, str | bool], key: str) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mgpu.cli.command import Command, session_of
-from mgpu.cli.options import INTERACTIVE, job_options
+from mgpu.cli.options import INTERACTIVE, REQUEUE_ON_EXIT, job_options
 from mgpu.cli.session import bad_request
 from mgpu.cli.submission import prepare, send
 
@@ -20,7 +20,7 @@ Examples:
 
 
 @click.command("submit", cls=Command, words=True, epilog=EXAMPLES)
-@job_options(INTERACTIVE)
+@job_options(REQUEUE_ON_EXIT, INTERACTIVE)
 @click.pass_context
 def submit(context: click.Context, /, **given: Any) -> int:
     """Queue a job and print its number.

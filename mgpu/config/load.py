@@ -183,6 +183,7 @@ def _config(
         default_policy=settings.scheduling.default_policy,
         backfill=settings.scheduling.backfill,
         retries_max=retries.max,
+        requeues_max=retries.requeues,
         backoff_s=retries.backoff,
         backoff_max_s=retries.backoff_max,
         unhealthy_after=settings.health.unhealthy_after,

@@ -75,6 +75,7 @@ class Config:
     default_policy: str = "fill_first"
     backfill: str = "easy"
     retries_max: int = 5
+    requeues_max: int = 20
     backoff_s: float = 10.0
     backoff_max_s: float = 600.0
     unhealthy_after: int = 3

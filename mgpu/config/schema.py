@@ -240,6 +240,7 @@ class Scheduling(Section):
 
 class Retries(Section):
     max: Count = 5
+    requeues: Count = 20
     backoff: Seconds = 10.0
     backoff_max: Seconds = 600.0
 

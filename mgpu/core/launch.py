@@ -19,7 +19,8 @@ PORTS = (20_000, 40_000)  # of MASTER_PORT
 @dataclass(frozen=True, slots=True)
 class Launch:
     """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist
-    and does not, the home directory is taken instead. `job_file` is the user's script, "" = none."""
+    and does not, the home directory is taken instead. `job_file` is the user's script, "" = none. `append`: to what
+    earlier attempts left in the job's own files."""
 
     script: str
     job_file: str = ""
@@ -30,6 +31,7 @@ class Launch:
     error: str = ""
     time_limit_s: int | None = None
     gang: bool = False
+    append: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ def render(
         *_virtual_env(spec.virtual_env),
         *setup,
         *_exports(environment(job, part, parts, world, addresses)),
+        *(['export PATH="${0%/*}/bin:$PATH"'] if spec.kind is JobKind.BATCH and spec.requeue else []),
         'export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}"',
         _command(spec.command),
     ]
@@ -72,6 +75,7 @@ def render(
         error=fill_pattern(spec.error, job, part) if batch else "",
         time_limit_s=spec.time_limit_s,
         gang=len(parts) > 1,
+        append=part.attempt > 1,
     )
 
 

@@ -19,7 +19,18 @@ from enum import Enum
 
 from mgpu.core import retry
 from mgpu.core.errors import InvalidTransition
-from mgpu.core.model import GIVEN_UP, Attempt, AttemptState, FailureClass, Job, JobState, NodeState, Part, PartKey
+from mgpu.core.model import (
+    GIVEN_UP,
+    REQUEUE,
+    Attempt,
+    AttemptState,
+    FailureClass,
+    Job,
+    JobState,
+    NodeState,
+    Part,
+    PartKey,
+)
 
 
 class PartEvent(str, Enum):
@@ -281,8 +292,8 @@ def _spread_stop(job: Job, attempt: Attempt, parts: Sequence[Part], now: float) 
     stop = job.stop.split(" ")[0] if job.attempt == attempt.number else ""
     if not stop and len(parts) > 1 and any(_broke(part) for part in parts):
         stop = "GANG"
-    timed_out = any(part.stop == "TIMEOUT" for part in parts)
-    stop = stop or ("TIMEOUT" if timed_out else "")
+    for decided in ("TIMEOUT", REQUEUE):  # on one node, for all of the job
+        stop = stop or (decided if any(part.stop == decided for part in parts) else "")
     if not stop:
         return list(parts)
     return [

@@ -91,6 +91,7 @@ class FailureClass(_Word):
     NODE_LOST = "node_lost"  # the node rebooted, or was given up, while the command may have run
     STOPPED = "stopped"  # cancelled or timed out
     EXIT = "exit"  # the command's own non-zero exit
+    REQUEUED = "requeued"  # the job itself wanted to be queued again
 
 
 # --- what a user asks for -------------------------------------------------------------------------------------------
@@ -155,6 +156,7 @@ class JobSpec:
     error: str = ""
     retries: int = 0  # of the user's own non-zero exit
     requeue: bool = True
+    requeue_exits: tuple[int, ...] = ()  # exit codes that mean: queue it again
     priority: int = 0
 
 
@@ -203,6 +205,7 @@ class Attempt:
 
 
 GIVEN_UP = "GIVEN_UP"  # a part's stop: an operator's word
+REQUEUE = "REQUEUE"  # a part's stop, recorded on the node: the job itself wants to be queued again
 OUT_OF_MEMORY = "OOM"  # a part's stop, recorded on the node: the kernel killed it, nobody of ours did
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mgpu.core.lifecycle import LEFTOVER, News, PartEvent
-from mgpu.core.model import FailureClass, JobId, Part, PartKey
+from mgpu.core.model import REQUEUE, FailureClass, JobId, Part, PartKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
 
 def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     """A line of the events file: `JOB.ATTEMPT started UPTIME NOTICE GATE`, `ready UPTIME GATE`,
-    `ended STOP OUT,ERR, RECORD` (sizes in bytes). A hint: what cannot be read is left to the next look."""
+    `requeue`, `ended STOP OUT,ERR, RECORD` (sizes in bytes). A hint: what cannot be read is left to the next look."""
     name, _, rest = line.partition(" ")
     word, _, rest = rest.partition(" ")
     job, _, attempt = name.partition(".")
@@ -158,6 +158,8 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
         return (News(key, PartEvent.STARTED, when(words[0]), notice=words[1].strip("-"), **_gate(words[2])),)
     if word == "ready" and len(words) == 2:
         return (News(key, PartEvent.READY, when(words[0]), **_gate(words[1])),)
+    if word == "requeue":
+        return (News(key, PartEvent.STOP_WANTED, when(""), stop=REQUEUE),)
     if word == "ended":
         stop, _, rest = rest.partition(" ")
         sizes, _, record = rest.partition(" ")

@@ -34,6 +34,7 @@ _KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env"
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
+    "requeue_on_exit",
     *("exclusive", "setup"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
@@ -78,6 +79,7 @@ def parse_submission(
         error=read.line(options, "error"),
         retries=read.whole(options, "retries", "--retries", 0, 1000) or 0,
         requeue=not read.flag(options, "no_requeue"),
+        requeue_exits=_requeue_exits(options, kind),
         priority=admission.priority
         + (read.whole(options, "priority", "--priority", -_MAX_PRIORITY, _MAX_PRIORITY) or 0),
     )
@@ -226,6 +228,21 @@ def _command(source: Mapping[str, Any]) -> Command:
     if form == CommandForm.SHELL and len(words) != 1:
         raise RequestError("a shell command is one line: give it as one word")
     return Command(CommandForm(form), words)
+
+
+def _requeue_exits(options: Mapping[str, Any], kind: JobKind) -> tuple[int, ...]:
+    """`85` or `85,86`: exit codes."""
+    given = read.line(options, "requeue_on_exit", 1024)
+    if options.get("requeue_on_exit") is None:
+        return ()
+    if kind is not JobKind.BATCH or read.flag(options, "no_requeue"):
+        other = "--no-requeue" if kind is JobKind.BATCH else "srun, which waits for the end of one command"
+        raise RequestError(f"--requeue-on-exit does not go with {other}")
+    found = [word.strip() for word in given.split(",")]
+    for word in found:
+        if not _INDICES.fullmatch(word) or "-" in word or not 1 <= int(word) <= 255:
+            raise RequestError(f"--requeue-on-exit '{read.shown(given)}': write exit codes from 1 to 255, as in 85,86")
+    return tuple(dict.fromkeys(map(int, found)))
 
 
 def _name(options: Mapping[str, Any], command: Command) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mgpu.core.model import OUT_OF_MEMORY, FailureClass, Job, JobKind, JobState, NodeName, Part
+from mgpu.core.model import OUT_OF_MEMORY, REQUEUE, FailureClass, Job, JobKind, JobState, NodeName, Part
 
 SIGNALS = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
@@ -18,20 +18,24 @@ NEWCOMER_PAUSE_S = 5.0  # until the next look at a device that somebody else too
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`maximum` tries that node trouble may cost; the pause doubles from `backoff_s` up to `backoff_max_s`."""
+    """`maximum` tries that node trouble may cost; the pause doubles from `backoff_s` up to `backoff_max_s`. `requeues`:
+    how often a job may have itself queued again."""
 
     maximum: int = 5
     backoff_s: float = 10.0
     backoff_max_s: float = 600.0
+    requeues: int = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """What the judge cannot see from the job: `elsewhere` = some node that has not failed it could take it;
-    `own_exits` = attempts that ended by the command's own non-zero exit, this one not counted; `jitter` in [0, 1)."""
+    `own_exits` = attempts that ended by the command's own non-zero exit, this one not counted; `requeues` likewise
+    those after which the job had itself queued again; `jitter` in [0, 1)."""
 
     elsewhere: bool = True
     own_exits: int = 0
+    requeues: int = 0
     jitter: float = 0.0
 
 
@@ -65,6 +69,8 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
         return _end(job, JobState.TIMEOUT, "TimeLimit", "time limit reached", FailureClass.STOPPED, code)
     if job.stop and any(part.stop and not _by_itself(part) for part in parts):
         return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, code)
+    if why := _wants_requeue(job, parts, cause):
+        return _requeue(job, why, code, now, rules, outlook)
     where = f"on {cause.node}: {cause.reason}"
     if cause.failure in _NEVER_RAN and any(part.started is not None for part in parts):
         cause = replace(cause, failure=FailureClass.NODE_LOST)  # on another node of the job it did
@@ -79,12 +85,7 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if cause.failure is FailureClass.SUPERVISOR:
         return _end(job, JobState.FAILED, "SupervisorKilled", where, cause.failure, code)
     if cause.failure is FailureClass.EXIT:
-        if outlook.own_exits < job.spec.retries:
-            pause = _backoff(outlook.own_exits, rules, outlook)
-            again = _again(job, "Retry", f"{where_exit(cause)}; tried again", cause.failure, now + pause)
-            return replace(again, exit_code=code)
-        reason = "OutOfMemory" if cause.stop == OUT_OF_MEMORY else "NonZeroExitCode"
-        return _end(job, JobState.FAILED, reason, where_exit(cause), cause.failure, code)
+        return _own_exit(job, cause, now, rules, outlook)
     return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
 
 
@@ -96,7 +97,25 @@ def decisive(parts: Sequence[Part]) -> Part:
 
 
 def _by_itself(part: Part) -> bool:
-    return not part.stop or part.stop == OUT_OF_MEMORY
+    return part.stop in ("", OUT_OF_MEMORY, REQUEUE)
+
+
+def _wants_requeue(job: Job, parts: Sequence[Part], cause: Part) -> str:
+    """Why the job itself wants to be queued again; "" = it does not, or may not."""
+    if job.spec.kind is not JobKind.BATCH or not job.spec.requeue:
+        return ""
+    if any(part.stop == REQUEUE for part in parts):
+        return "the job asked for that"
+    if cause.failure is FailureClass.EXIT and cause.exit_code in job.spec.requeue_exits:
+        return where_exit(cause)
+    return ""
+
+
+def _requeue(job: Job, why: str, code: int | None, now: float, rules: Rules, outlook: Outlook) -> Verdict:
+    if outlook.requeues >= rules.requeues:
+        detail = f"{why}: to be queued again, but retries.requeues is {rules.requeues}"
+        return _end(job, JobState.FAILED, "RequeueLimit", detail, FailureClass.REQUEUED, code)
+    return replace(_again(job, "Requeued", f"queued again: {why}", FailureClass.REQUEUED, now), exit_code=code)
 
 
 def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, outlook: Outlook) -> Verdict:
@@ -107,6 +126,15 @@ def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, 
         return _end(job, JobState.FAILED, "LaunchFailed", where, cause.failure, None, failures)
     pause = _backoff(job.failures, rules, outlook) if not outlook.elsewhere or job.failures else 0.0
     return _again(job, "LaunchFailed", where, cause.failure, now + pause, failures, cause.node)
+
+
+def _own_exit(job: Job, cause: Part, now: float, rules: Rules, outlook: Outlook) -> Verdict:
+    if outlook.own_exits < job.spec.retries:
+        pause = _backoff(outlook.own_exits, rules, outlook)
+        again = _again(job, "Retry", f"{where_exit(cause)}; tried again", cause.failure, now + pause)
+        return replace(again, exit_code=cause.exit_code)
+    reason = "OutOfMemory" if cause.stop == OUT_OF_MEMORY else "NonZeroExitCode"
+    return _end(job, JobState.FAILED, reason, where_exit(cause), cause.failure, cause.exit_code)
 
 
 def _backoff(earlier: int, rules: Rules, outlook: Outlook) -> float:

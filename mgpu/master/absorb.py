@@ -111,11 +111,10 @@ class Absorber:
         self._settle(item, tuple(after if other.rank == part.rank else other for other in item.parts))
 
     def _settle(self, item: Running, parts: tuple[Part, ...]) -> None:
-        exits = 0
-        if item.job.spec.retries:
-            tried = self._writer.attempts(item.job.job_id)
-            exits = sum(one.failure is FailureClass.EXIT for one in tried if one.number < item.attempt.number)
-        outlook = retry.Outlook(self._judgement.elsewhere(item.job, parts), exits, self._judgement.jitter())
+        tried = self._writer.attempts(item.job.job_id) if item.attempt.number > 1 else []
+        failures = [one.failure for one in tried if one.number < item.attempt.number]
+        counts = failures.count(FailureClass.EXIT), failures.count(FailureClass.REQUEUED)
+        outlook = retry.Outlook(self._judgement.elsewhere(item.job, parts), *counts, self._judgement.jitter())
         settled = lifecycle.settle(item.job, item.attempt, parts, self._now, self._judgement.rules, outlook)
         for before, after in zip(item.parts, settled.parts, strict=True):
             if before != after:

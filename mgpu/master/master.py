@@ -83,7 +83,7 @@ class Master:
         self._collector = Collector(self._links, spool, self.inbox, threads)
         self._residues = Residues(self._links, threads)
         self._judgement = Judgement(
-            retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s),
+            retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s, config.requeues_max),
             config.unhealthy_after,
             self._elsewhere,
             random.random,
@@ -140,8 +140,9 @@ class Master:
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._plan(board, now)
         up = {name for name, node in self._nodes.items() if node.state is NodeState.UP and not node.failures}
-        due = [self._realiser.realise(board, up, now, monotonic), self._collector.collect(board, monotonic)]
-        due += [self._observe(monotonic), self._plan_in]
+        # first: who follows an attempt that has ended must be stopped before the next one appends to the same file
+        due = [self._collector.collect(board, monotonic)]
+        due += [self._realiser.realise(board, up, now, monotonic), self._observe(monotonic), self._plan_in]
         self._realiser.forget(board)
         if any(True for _ in board) or self._waits:
             self._busy_at = monotonic

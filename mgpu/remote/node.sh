@@ -13,10 +13,14 @@
 #   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
 #   deadline -> UPTIME                re-read by the timer, so that the limit of a running job can be moved
 #   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
-#   stop     -> CANCEL|TIMEOUT|...    written before TERM; OOM: the kernel ended it for want of memory
+#   stop     -> CANCEL|TIMEOUT|...    written before TERM; OOM: the kernel ended it for want of memory;
+#                                     REQUEUE: the job itself wants to be queued again
 #   exit     -> CODE:UPTIME           or `fail:CLASS:TEXT` where the command never ran
 #   clean    -> UPTIME                nothing of the job is left on the node
-#   script job stdout stderr step
+#   append   -> 1                     the job's own files were begun by an earlier attempt
+#   stdout.base, stderr.base -> SIZE  of such a file before this attempt: what follows is its output
+#   sizes    -> OUT,ERR               how much was written in all; a later attempt may write on in the same files
+#   script job stdout stderr step bin/scontrol
 #
 # Two shells watch over a job. The supervisor leads the session, passes the gate and takes the leases by a chain of
 # flock; the runner, inside that chain, runs the job in its foreground. The supervisor holds no lease itself: so the
@@ -144,13 +148,39 @@ supervise() {
 
 # finish: the last word about an attempt, once nothing of it is left
 finish() {
+  sizes=-
+  if sizes_of; then
+    record sizes "$first,$second"
+    sizes=$first,$second,
+  fi
   uptime_now
   record clean "$uptime"
   link_of stop
   why=${value:--}
-  sizes=$(stat -L -c %s "$dir/stdout" "$dir/stderr" 2>/dev/null | tr '\n' ,)
   link_of exit
-  event "ended $why ${sizes:--} $value"
+  event "ended $why $sizes $value"
+}
+
+# sizes_of -> first, second: how much this attempt has written to stdout and stderr; fails where a file is gone
+sizes_of() {
+  if link_of sizes; then
+    first=${value%,*}
+    second=${value#*,}
+    return
+  fi
+  first=$(stat -L -c %s "$dir/stdout" "$dir/stderr" 2>/dev/null) || return
+  second=${first##*[!0-9]}
+  first=${first%%[!0-9]*}
+  base_of stdout
+  first=$((first > base ? first - base : 0))
+  base_of stderr
+  second=$((second > base ? second - base : 0))
+}
+
+# base_of stdout|stderr -> base, where in that file this attempt begins
+base_of() {
+  base=0
+  link_of "$1.base" && base=$value
 }
 
 # lease_of UUID -> lease; a directory, since protected_regular forbids other users' lock files in /tmp
@@ -281,8 +311,7 @@ outputs() {
     { true >"$dir/stdout"; } 2>/dev/null || fail node "cannot write to $dir"
     exec 3>>"$dir/stdout"
   else
-    case $1 in /*) value=$1 ;; *) value=$PWD/$1 ;; esac
-    { true >"$value"; } 2>/dev/null || fail directory "cannot write $value"
+    own_file "$1" stdout
     exec 3>>"$value"
     ln -sf "$value" "$dir/stdout"
   fi
@@ -293,10 +322,20 @@ outputs() {
     exec 4>&3
     true >"$dir/stderr"
   else
-    case $2 in /*) value=$2 ;; *) value=$PWD/$2 ;; esac
-    { true >"$value"; } 2>/dev/null || fail directory "cannot write $value"
+    own_file "$2" stderr
     exec 4>>"$value"
     ln -sf "$value" "$dir/stderr"
+  fi
+}
+
+# own_file FILE stdout|stderr -> value, its full path. It is made empty, unless an earlier attempt has written there
+own_file() {
+  case $1 in /*) value=$1 ;; *) value=$PWD/$1 ;; esac
+  if [ -L "$dir/append" ]; then
+    { true >>"$value"; } 2>/dev/null || fail directory "cannot write $value"
+    record "$2.base" "$(stat -L -c %s "$value")"
+  else
+    { true >"$value"; } 2>/dev/null || fail directory "cannot write $value"
   fi
 }
 
@@ -532,6 +571,37 @@ spill() {
   return $status
 } 2>/dev/null
 
+# What a job finds in its PATH by the name of Slurm's command: to be queued again is all that it can ask for. The wish is
+# a record, told to the master by an event; then the job's processes get SIGTERM, but for those that watch over it
+scontrol='#!/bin/sh
+dir=$(cd "${0%/*}/.." && pwd) || exit
+key=${dir##*/}
+if [ $# -ne 2 ] || [ "$1" != requeue ] || [ "$2" != "${key%.*}" ]; then
+  echo "scontrol: here it knows one thing, for the job that it runs in: scontrol requeue ${key%.*}" >&2
+  exit 1
+fi
+if [ -L "$dir/exit" ] || ! ln -s REQUEUE "$dir/stop" 2>/dev/null; then
+  [ "$(readlink "$dir/stop")" = REQUEUE ] && exit 0
+  echo "scontrol: job ${key%.*} is ending already, or the disk is full" >&2
+  exit 1
+fi
+echo "$key requeue" >>"${dir%/*}/events"
+leader=$(readlink "$dir/pid")
+leader=${leader%%:*}
+member=$(readlink "$dir/started")
+member=${member%%:*}
+keep=" $$ $leader "
+while [ "${member:-0}" -gt 1 ] && [ "$member" != "$leader" ]; do
+  keep="$keep$member "
+  member=$(sed "s/.*) [A-Za-z] \([0-9]*\) .*/\1/" "/proc/$member/stat")
+done
+for member in $(grep -slE "\) [A-Za-z] [0-9]+ [0-9]+ $leader " /proc/[0-9]*/stat); do
+  member=${member#/proc/}
+  member=${member%/stat}
+  case $keep in *" $member "*) ;; *) kill -TERM "$member" 2>/dev/null ;; esac
+done
+exit 0'
+
 # write_files SCRIPT JOB: what is written under names of its own is complete before it gets its name
 write_files() {
   failed=
@@ -539,6 +609,8 @@ write_files() {
   printf 'exec >&3 2>&4 3>&- 4>&-\n' >"$dir/script.$$" || failed=1
   spill "$1" "$dir/script.$$" || failed=1
   [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
+  mkdir -p "$dir/bin" && printf '%s\n' "$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
+  mv -f "$dir/script.$$.s" "$dir/bin/scontrol" || failed=1
   [ -e "$dir/stdout" ] || true >"$dir/stdout" || failed=1
   [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
   [ -z "$failed" ] || return
@@ -546,7 +618,7 @@ write_files() {
   mv -f "$dir/script.$$" "$dir/script"
 } 2>/dev/null
 
-# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB
+# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
@@ -571,6 +643,7 @@ op_start() {
     end failed node "cannot write to $dir (disk full or quota reached?)"
     return
   fi
+  [ "${13-0}" = 0 ] || record append 1
   limit=${10}
   token=$2
   decode "$7"; at_home "$value"; workdir=$value
@@ -594,7 +667,7 @@ op_state() {
         [ -n "$leader" ] && printf '%s alive 1\n' "$key"
       fi
     done
-    [ -f "$dir/stdout" ] && printf '%s size %s\n' "$key" "$(stat -L -c %s "$dir/stdout" "$dir/stderr" 2>/dev/null | tr '\n' ' ')"
+    [ -f "$dir/stdout" ] && sizes_of && printf '%s size %s %s\n' "$key" "$first" "$second"
     [ -f "$dir/step" ] && { read -r value <"$dir/step"; printf '%s step %s\n' "$key" "$value"; }
   done
   uptime_now
@@ -673,7 +746,8 @@ op_limit() {
 op_clean() {
   for key in "$@"; do
     dir=$root/$key
-    rm -rf "$dir"/script* "$dir"/job* "$dir/stdout" "$dir/stderr" "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
+    rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" \
+      "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
       "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/reaper" "$dir/stuck"
   done
   forget_old
@@ -701,9 +775,15 @@ op_read() {
     end failed gone "$dir/$2"
     return
   fi
+  base_of "$2"
+  size=$((size > base ? size - base : 0))
+  if link_of sizes; then
+    [ "$2" = stdout ] && value=${value%,*}
+    [ "$size" -gt "${value#*,}" ] && size=${value#*,}
+  fi
   left=$((size - $3))
   [ "$left" -gt "$4" ] && left=$4
-  [ "$left" -gt 0 ] && "$tail" -c "+$(($3 + 1))" "$dir/$2" | head -c "$left"
+  [ "$left" -gt 0 ] && "$tail" -c "+$((base + $3 + 1))" "$dir/$2" | head -c "$left"
   end ok "$size"
 }
 
@@ -714,11 +794,13 @@ op_follow() {
   printf '\n%s %s begin\n' "$mark" "$id" >&2
   tails=
   if [ "$2" != - ]; then
-    "$tail" -c "+$(($2 + 1))" -s 0.05 -f "$dir/stdout" 2>/dev/null &
+    base_of stdout
+    "$tail" -c "+$((base + $2 + 1))" -s 0.05 -f "$dir/stdout" 2>/dev/null &
     tails=$!
   fi
   if [ "$3" != - ]; then
-    "$tail" -c "+$(($3 + 1))" -s 0.05 -f "$dir/stderr" >&2 2>/dev/null &
+    base_of stderr
+    "$tail" -c "+$((base + $3 + 1))" -s 0.05 -f "$dir/stderr" >&2 2>/dev/null &
     tails="$tails $!"
   fi
   read -r value

@@ -88,6 +88,7 @@ class ShellRunner:
             "-" if launch.time_limit_s is None else str(launch.time_limit_s),
             script,
             job_file,
+            "1" if launch.append else "0",
             texts=script_text + job_text,
         )
         if reply.status == "failed":
@@ -161,7 +162,6 @@ class ShellRunner:
             )
             return _parse_probe(shell.sections(reply), reply)
 
-    def reset(self) -> None:
     def residue(self) -> Residue:
         with self._session.shell() as shell:
             reply = shell.request("residue", timeout_s=60.0)
@@ -184,6 +184,7 @@ class ShellRunner:
         lines = (line.rpartition(" ") for line in reply.text.splitlines() if line)
         return {name: word for name, _, word in lines}
 
+    def reset(self) -> None:
         self._session.reset()
 
     def close(self) -> None:

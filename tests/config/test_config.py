@@ -106,7 +106,7 @@ def test_all_other_keys(here: Path) -> None:
         "  rest:\n"
         "networking: {heartbeat_interval: 1, timeout: 1:30, login_timeout: 2m, probe_timeout: 0.5}\n"
         "scheduling: {default_policy: my.module:order, backfill: none}\n"
-        "retries: {max: 0, backoff: 1s, backoff_max: 1h}\n"
+        "retries: {max: 0, requeues: 3, backoff: 1s, backoff_max: 1h}\n"
         "health: {unhealthy_after: 9}\n"
         "output: {max_size: 5M}\n"
         "external: {policy: ignore, ignore: [Xorg], memory_threshold_mib: 600}\n"
@@ -120,6 +120,7 @@ def test_all_other_keys(here: Path) -> None:
     assert (config.heartbeat_interval_s, config.timeout_s) == (1, 90)
     assert (config.login_timeout_s, config.probe_timeout_s) == (120, 0.5)
     assert (config.default_policy, config.backfill) == ("my.module:order", "none")
+    assert config.requeues_max == 3
     assert (config.retries_max, config.backoff_s, config.backoff_max_s, config.unhealthy_after) == (0, 1, 3600, 9)
     assert config.output_max == 5 << 20
     assert config.external == ExternalPolicy("ignore", ("Xorg",), 600)

@@ -155,6 +155,16 @@ def test_ports_are_usable_and_neighbours_differ(job_id: int, attempt: int) -> No
     assert master_port(one, attempt) not in (master_port(next_one, attempt), master_port(one, attempt + 1))
 
 
+def test_only_what_may_be_queued_again_finds_the_way_to_ask_for_it() -> None:
+    batch = rendered(Command(ARGV, ("true",)))
+    assert '"${0%/*}/bin:$PATH"' in batch.script
+    assert not batch.append
+    assert "bin:$PATH" not in rendered(Command(ARGV, ("true",)), kind=JobKind.SRUN).script
+    assert "bin:$PATH" not in rendered(Command(ARGV, ("true",)), spec={"requeue": False}).script
+    later = replace(part(), attempt=2)
+    assert render(job(), later, [later], "7.2", NodeWorld(), [""]).append
+
+
 def test_visible_devices() -> None:
     uuids = [DeviceUuid("GPU-a"), DeviceUuid("GPU-b")]
     assert visible_devices([2, 3], uuids, by_uuid=False) == "2,3"

@@ -141,10 +141,10 @@ def test_a_single_part_needs_no_gang() -> None:
     assert (found.parts[0].stop, found.job.state, found.job.exit_code) == ("", JobState.FAILED, 2)
 
 
-@pytest.mark.parametrize("stop", ["CANCEL by alice", "TIMEOUT"])
+@pytest.mark.parametrize("stop", ["CANCEL by alice", "TIMEOUT", "REQUEUE"])
 def test_a_wish_reaches_every_part_that_lives(stop: str) -> None:
     parts = [part(0), part(1, AttemptState.LOST), ended(2), part(3, AttemptState.STARTING)]
-    if stop == "TIMEOUT":
+    if stop in ("TIMEOUT", "REQUEUE"):
         parts[0] = replace(parts[0], stop=stop, state=AttemptState.STOPPING)
         found = settled(job(), *parts)
     else:
@@ -192,7 +192,9 @@ FAILURES = [*FailureClass]
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(FAILURES), st.sampled_from(["", "GANG", "TIMEOUT", "CANCEL"])), min_size=1, max_size=3
+        st.tuples(st.sampled_from(FAILURES), st.sampled_from(["", "GANG", "TIMEOUT", "CANCEL", "REQUEUE", "OOM"])),
+        min_size=1,
+        max_size=3,
     ),
     st.sampled_from(["", "CANCEL by bob"]),
     st.sampled_from(list(JobKind)),
@@ -207,7 +209,8 @@ def test_every_end_has_a_verdict(
     assert found.attempt.state is AttemptState.ENDED
     assert found.job.state in JOB_TABLE[JobState.RUNNING]
     assert found.job.state.final == (found.job.end_time is not None)
-    if stop and any(wish for _, wish in ends):
+    assert found.job.state.final or not stop
+    if stop and any(wish not in ("", "REQUEUE", "OOM") for _, wish in ends):
         assert found.job.state in (JobState.CANCELLED, JobState.TIMEOUT)
 
 

@@ -132,6 +132,7 @@ KEY = PartKey(JobId(7), 1, ANY_RANK)
             "7.1 ended - 0,0, fail:node:a b: c:95.5",
             [News(KEY, E.LAUNCH_FAILED, 95.5, failure=FailureClass.NODE, reason="a b: c", sizes=(0, 0))],
         ),
+        ("7.1 requeue", [News(KEY, E.STOP_WANTED, 100.0, stop="REQUEUE")]),
         ("7.1 ended - 5,2, ", []),
         ("7.1 ended", []),
         ("7.1 leftover 12 13", []),
@@ -142,7 +143,7 @@ KEY = PartKey(JobId(7), 1, ANY_RANK)
     ],
 )
 def test_event_lines(line: str, wanted: list[News]) -> None:
-    assert event_news(line, float) == tuple(wanted)
+    assert event_news(line, lambda uptime: float(uptime or 100.0)) == tuple(wanted)
 
 
 def test_times_are_ours_whatever_the_node_writes() -> None:

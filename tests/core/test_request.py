@@ -315,6 +315,16 @@ def test_a_whole_job() -> None:
     )
 
 
+def test_exits_that_mean_again() -> None:
+    assert parsed({"requeue_on_exit": "85, 86,85"}, kind="batch").requeue_exits == (85, 86)
+    for words in ("", "0", "256", "1-3", "x", "85,"):
+        with pytest.raises(RequestError, match="write exit codes from 1 to 255"):
+            parsed({"requeue_on_exit": words}, kind="batch")
+    for kind, more in (("srun", {}), ("batch", {"no_requeue": True})):
+        with pytest.raises(RequestError, match="does not go with"):
+            parsed({"requeue_on_exit": "85", **more}, kind=kind)
+
+
 @pytest.mark.parametrize(
     ("command", "name"),
     [

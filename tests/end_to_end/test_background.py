@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.cluster import Cluster, until
+from tests.end_to_end.cluster import QUICK, Cluster, until
+from tests.end_to_end.conftest import ClusterMaker
+from tests.lab import Lab
 
 
 @pytest.mark.usefixtures("separate_nodes")
@@ -127,6 +129,34 @@ def test_a_repeated_submit_is_the_same_job(cluster: Cluster) -> None:
 
     assert [post("ab" * 16)[0], post("ab" * 16)[0], post("cd" * 16)[0]] == [201, 200, 201]
     assert post("ab" * 16)[1] + 1 == post("cd" * 16)[1]
+
+
+def test_a_job_has_itself_queued_again(cluster: Cluster) -> None:
+    script = "echo $SLURM_RESTART_COUNT; [ $SLURM_RESTART_COUNT = 2 ] && exit; {0}"
+    asks = cluster.submit(
+        "-w", "node001", "-o", "/tmp/asks-%j", script.format("scontrol requeue $SLURM_JOB_ID; sleep 600")
+    )
+    exits = cluster.submit("-o", "/tmp/exits-%j", "--requeue-on-exit", "85,86", script.format("exit 86"))
+    for job_id in (asks, exits):
+        job = cluster.await_job(job_id)
+        assert (job["state"], job["attempt"], job["exit_code"]) == ("COMPLETED", 3, 0), job
+        assert [cluster.output(job_id, "--attempt", number) for number in (1, 2, 3)] == ["0\n", "1\n", "2\n"]
+    whole = cluster("srun", "-w", "node001", "cat", f"/tmp/asks-{asks}")
+    assert whole.out == "0\n1\n2\n"
+    shown = cluster.job(asks)["attempts"]
+    assert [(one["state"], one["exit_code"]) for one in shown] == [("ENDED", 143), ("ENDED", 143), ("ENDED", 0)]
+    refusals = {
+        ("submit", "--requeue-on-exit", "0", "true"): "write exit codes from 1 to 255",
+        ("submit", "--requeue-on-exit", "85", "--no-requeue", "true"): "does not go with --no-requeue",
+    }
+    for words, text in refusals.items():
+        assert text in cluster.refused(*words)
+
+
+def test_a_job_that_always_wants_another_try_stops_at_the_limit(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab, config=QUICK.replace("max: 3", "max: 3, requeues: 1"))
+    job = cluster.await_job(cluster.submit("--requeue-on-exit", 85, "exit 85"))
+    assert (job["state"], job["reason"], job["attempt"], job["exit_code"]) == ("FAILED", "RequeueLimit", 2, 85)
 
 
 def test_the_command_failed_and_is_tried_again(cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState, FailureClass, JobId, NodeName, Part
-from mgpu.core.reconcile import news_of
+from mgpu.core.reconcile import event_news, news_of
 from mgpu.remote import wire
 from mgpu.remote.errors import RemoteError, Trouble
 from tests.remote.conftest import Workbench, living, wait_until
@@ -190,6 +190,61 @@ def test_a_limit_can_be_given_moved_and_taken_away_while_it_runs(bench: Workbenc
         assert bench.exit_of(key) == "143"
         assert bench.record(key, "stop") == "CANCEL"
         wait_until(lambda key=key: timers(key) == 0, "the end of the timer")  # type: ignore[misc]
+
+
+def test_a_job_can_ask_to_be_queued_again(bench: Workbench, mark: str) -> None:
+    path = 'PATH="${0%/*}/bin:$PATH"; '
+    bench.start("7.1", f"{path}sleep {mark} & trap 'echo told; exit 3' TERM; scontrol requeue 7; echo $?; wait")
+    assert bench.exit_of("7.1") == "3"
+    assert bench.output("7.1").splitlines()[-1] == b"told"
+    assert living(mark) == []
+    assert bench.record("7.1", "stop") == "REQUEUE"
+    news = news_of(part_of("7.1"), bench.tokens["7.1"], bench.answer("7.1"))
+    assert [(one.event, one.stop) for one in news[:1]] == [(PartEvent.STOP_WANTED, "REQUEUE")]
+    events = (bench.place("7.1").parent / "events").read_text().splitlines()
+    assert [one.stop for line in events for one in event_news(line, lambda _: 0.0) if one.stop] == [
+        "REQUEUE",
+        "REQUEUE",
+    ]
+
+
+REFUSED_WISHES = ["requeue 8", "requeue", "requeue 7 8", "show job 7", ""]
+
+
+def test_what_else_could_be_asked_is_refused(bench: Workbench) -> None:
+    script = "; ".join(f"${{0%/*}}/bin/scontrol {words}; echo $?" for words in REFUSED_WISHES)
+    assert bench.run("7.1", script) == "0"
+    assert bench.output("7.1").split() == [b"1"] * len(REFUSED_WISHES)
+    said = bench.output("7.1", "stderr").decode().splitlines()
+    assert said == ["scontrol: here it knows one thing, for the job that it runs in: scontrol requeue 7"] * len(said)
+    assert bench.record("7.1", "stop") is None
+
+
+def test_a_later_attempt_appends_and_its_output_is_what_it_wrote(bench: Workbench) -> None:
+    out, err = bench.folder / "out.txt", bench.folder / "err.txt"
+    out.write_text("of somebody else")
+    files = {"output": str(out), "error": str(err)}
+    assert bench.run("1.1", "echo one; echo bad >&2", **files) == "0"
+    assert bench.run("1.2", "echo three; echo worse >&2", append=True, **files) == "0"
+    assert (out.read_text(), err.read_text()) == ("one\nthree\n", "bad\nworse\n")
+    assert (bench.output("1.2"), bench.output("1.2", "stderr")) == (b"three\n", b"worse\n")
+    assert bench.look("1.2").sizes == (6, 6)
+    assert bench.runner.read("1.2", "stdout", 2) == (b"ree\n", 6)
+    (ended,) = [
+        one
+        for line in (bench.place("1.2").parent / "events").read_text().splitlines()
+        for one in event_news(line, lambda _: 0.0)
+        if line.startswith("1.2 ended")
+    ]
+    assert ended.sizes == (6, 6)
+    heard: list[bytes] = []
+    with bench.runner.following("1.2", (1, 0), (heard.append, heard.append)):
+        wait_until(lambda: sum(map(len, heard)) == 11)
+    assert sorted(b"".join(heard)) == sorted(b"hree\nworse\n")
+    assert bench.run("1.3", "echo five", append=True, output=str(out)) == "0"
+    assert (bench.output("1.1"), bench.output("1.2"), bench.output("1.3")) == (b"one\n", b"three\n", b"five\n")
+    out.write_text("")  # somebody empties it
+    assert bench.output("1.2") == b""
 
 
 # --- when those who watch are killed --------------------------------------------------------------------------------
