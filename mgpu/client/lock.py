@@ -6,7 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mgpu.client.http import MasterError
 
@@ -40,8 +40,9 @@ def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunning(path, _holder(descriptor)) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"pid {os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # on a full disk the lock holds as well, it only does not say whose it is
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"pid {os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)

@@ -52,10 +52,15 @@ class Collector:
         self._inbox.wake()
 
     def drained(self, key: PartKey, sizes: tuple[int, int]) -> bool:
-        """Every byte of an ended part is here already, and on the disk."""
-        if not all(self._spool.has(key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True)):
+        """Every byte of an ended part is here already, and on the disk. Trouble with one file is no trouble of the
+        caller, who has other news to store: it comes up again when the rest is fetched."""
+        try:
+            if not all(self._spool.has(key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True)):
+                return False
+            self._spool.sync(key)
+        except StoreError as error:
+            log.warning("output of %s: %s", directory_name(key), error)
             return False
-        self._spool.sync(key)
         return True
 
     @property

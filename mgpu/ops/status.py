@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import suppress
 
 import mgpu
 from mgpu import clock
+from mgpu.core.errors import StoreError
 from mgpu.core.model import Audit, JobState
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
@@ -41,6 +43,7 @@ def status(context: Context) -> Json:
 def stop(context: Context, caller: Caller) -> Json:
     """The answer comes before the end."""
     require_operator(context, caller, "stop the master")
-    record(context, Audit(clock.now(), caller.user, "stop"))
+    with suppress(StoreError):  # on a full disk it has to end all the same
+        record(context, Audit(clock.now(), caller.user, "stop"))
     context.control.stop()
     return {"stopping": True}

@@ -108,10 +108,13 @@ class Spool:
             return os.open(path, flags, 0o600)
 
     def size(self, key: PartKey, stream: Stream) -> int:
+        path = self._path(key, stream)
         try:
-            return self._path(key, stream).stat().st_size
+            return path.stat().st_size
         except FileNotFoundError:
             return 0
+        except OSError as error:
+            raise _in_words(path, error) from error
 
     def read(self, key: PartKey, stream: Stream, offset: int, limit: int) -> bytes:
         """At most `limit` bytes from `offset` on; b"" at the end, and where nothing was ever written."""
@@ -124,6 +127,8 @@ class Spool:
             raise _in_words(path, error) from error
         try:
             return os.pread(descriptor, limit, offset)
+        except OSError as error:
+            raise _in_words(path, error) from error
         finally:
             os.close(descriptor)
 
@@ -134,14 +139,14 @@ class Spool:
             path = self._path(key, stream)
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
             except FileNotFoundError:
                 continue
-            try:
-                os.fsync(descriptor)
             except OSError as error:
                 raise _in_words(path, error) from error
-            finally:
-                os.close(descriptor)
 
     def subscribe(self, job_id: JobId, callback: Callable[[], None]) -> None:
         """`callback` is called, in the thread of whoever brings the news, at each append and each `notify`: it must
@@ -185,6 +190,8 @@ def _cut_of(path: Path) -> _Cut | None:
         kept, _, size = str(_cut_link(path).readlink()).partition(":")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _in_words(path, error) from error
     return _Cut(int(kept), int(size))
 
 

@@ -122,6 +122,8 @@ def _in_words(path: Path, cause: str) -> StoreError:
         )
     if "locked" in cause:
         return StoreError(f"{path}: another program keeps the database locked", "end it and try again")
+    if "readonly" in cause:
+        return StoreError(f"{path}: cannot be written (read-only)", "make it writable and try again")
     if "full" in cause:
         return StoreError(f"{path}: no space left on the disk", "make room and try again")
     return StoreError(f"{path}: {cause}")

@@ -153,3 +153,14 @@ def test_a_last_line_of_which_a_part_is_missing_is_completed(tmp_path):
         spool.append(KEY, "stdout", length, b"")
         assert spool.read(KEY, "stdout", 0, 100) == kept
         assert spool.has(KEY, "stdout", 30)
+
+
+def test_what_cannot_be_looked_at_is_a_store_error(tmp_path):
+    """Not an error of another kind, that nobody who fetches output expects."""
+    spool = Spool(tmp_path / "7")
+    (tmp_path / "7").write_text("a file where a folder should be")
+    for look in (spool.size, spool.cut, lambda *key: spool.has(*key, 1), lambda *key: spool.read(*key, 0, 1)):
+        with pytest.raises(StoreError, match="Not a directory"):
+            look(KEY, "stdout")
+    with pytest.raises(StoreError, match="Not a directory"):
+        spool.sync(KEY)
