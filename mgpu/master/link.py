@@ -17,6 +17,7 @@ from mgpu.config.model import NodeConfig
 from mgpu.core import reconcile
 from mgpu.core.health import ProbeFailure
 from mgpu.core.launch import Launch
+from mgpu.core.lifecycle import START_HANGS
 from mgpu.core.model import NodeName, Part, PartKey
 from mgpu.core.probe import parse_probe
 from mgpu.master.inbox import Collected, Done, Heard, Inbox, Probed, Silent
@@ -93,15 +94,28 @@ class NodeLink:
 
     # --- orders -----------------------------------------------------------------------------------------------------
 
-    def start(self, known: Known, launch: Launch) -> None:
+    def start(self, known: Known, launch: Launch, first: bool) -> None:
+        """`first`: none was sent for this part before. Else an earlier request may still be on its way, and a refusal
+        is an end only with a fence."""
         part = known.part
 
         def task() -> None:
             answer = self.runner.start(reconcile.directory_name(part.key), known.token, part.uuids, launch)
-            if isinstance(answer, Refusal):
-                self._inbox.put(Heard(self.name, (reconcile.refusal(part.key, answer.text, self._clock.now()),)))
+            if not isinstance(answer, Refusal):
+                return
+            if not self._fence(known) and not first:
+                raise RemoteError(f"{answer.text} (asked again: an earlier request may still arrive)", Trouble.REFUSED)
+            self._inbox.put(Heard(self.name, (reconcile.refusal(part.key, answer.text, self._clock.now()),)))
 
         self._order("start", part.key, task)
+
+    def _fence(self, known: Known) -> bool:
+        key = reconcile.directory_name(known.part.key)
+        try:
+            return self.runner.stop(key, known.token, START_HANGS) == "fenced"
+        except RemoteError as error:
+            log.info("%s: no fence for %s: %s", self.name, key, error)
+            return False
 
     def stop(self, known: Known) -> None:
         """End the part, or see to it that it never begins; of one that was given up, find out that this is so."""

@@ -41,6 +41,7 @@ class Realiser:
         self._under_way: set[tuple[str, PartKey]] = set()
         self._accepted: dict[PartKey, float] = {}  # when a node was first known to have taken a start
         self._not_begun: dict[PartKey, float] = {}  # when it was last seen not to have begun
+        self._asked: set[PartKey] | None = None  # parts that a start may have been sent for, also by a master before
         self._limits = _Limits()
         self._looks: dict[NodeName, _Looks] = {}
 
@@ -77,6 +78,7 @@ class Realiser:
         alive = {part.key for _, part in board.parts()}
         self._given = {order: at for order, at in self._given.items() if order[1] in alive}
         self._limits.forget(alive)
+        self._asked = {key for key in self._asked or () if key in alive}
         for memory in (self._accepted, self._not_begun):
             for key in memory.keys() - alive:
                 del memory[key]
@@ -86,6 +88,8 @@ class Realiser:
     def realise(self, board: Board, up: Container[NodeName], now: float, monotonic: float) -> float:
         """Give the orders that are due; seconds until the next one may be. `up`: the nodes that answer."""
         self._limits.begin(part.key for _, part in board.parts())
+        if self._asked is None:
+            self._asked = {part.key for _, part in board.parts()}
         for item in board:
             for part in item.parts:
                 link = self._links.get(part.node)
@@ -102,7 +106,7 @@ class Realiser:
         if part.state is AttemptState.STARTING and not part.ready:
             if self._first("start", part.key, monotonic):
                 self._limits.started(part.key, item.job.spec.time_limit_s)
-                link.start(known, self._launch(item, part, link))
+                link.start(known, self._launch(item, part, link), self._first_request(part.key))
             elif self._hangs(part):
                 self._give_up_start(part, now)
         elif part.state is AttemptState.STARTING and _together(item.parts):
@@ -114,6 +118,12 @@ class Realiser:
                 link.limit(known, item.job.spec.time_limit_s)
         elif part.state is AttemptState.STOPPING and self._repeatedly("stop", part.key, monotonic):
             link.stop(known)
+
+    def _first_request(self, key: PartKey) -> bool:
+        assert self._asked is not None
+        first = key not in self._asked
+        self._asked.add(key)
+        return first
 
     def _hangs(self, part: Part) -> bool:
         """Long after the node took the start, it was seen not to have begun: that nothing is heard proves nothing."""
