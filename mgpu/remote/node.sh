@@ -229,8 +229,8 @@ busy_lease() {
   value="another mgpu holds a lease"
   for uuid in $uuids; do
     lease_of "$uuid" || continue
-    # at once: read line by line, the list would change meanwhile and lose some
-    line=$(grep -m 1 "FLOCK .*:$(stat -c %i "$lease") " /proc/locks) || continue
+    # three times: a list of more than a page that changes meanwhile is read with gaps
+    line=$(grep -hm 1 "FLOCK .*:$(stat -c %i "$lease") " /proc/locks /proc/locks /proc/locks) || continue
     line=${line#*WRITE }
     line=${line%% *}
     value="the lease of $uuid is held by pid $line of $(stat -c %U "/proc/$line" 2>/dev/null || echo '?')"
@@ -972,7 +972,7 @@ op_residue() {
   section events
   "$find" "$real" -mindepth 3 -maxdepth 3 -type f -name events -printf '%P %T@ %k\n' 2>/dev/null
   section leases
-  locks=$(cat /proc/locks 2>/dev/null)
+  locks=$(cat /proc/locks /proc/locks /proc/locks 2>/dev/null) # see busy_lease
   for lease in /tmp/mgpu.lease.*; do
     if [ ! -d "$lease" ] || [ -L "$lease" ]; then continue; fi
     value=$(stat -c '%i %Y %U' "$lease") || continue
