@@ -29,6 +29,7 @@ RESOURCES = [
 ]
 CARE = [
     (("-t", "--time"), "LIMIT", "Time limit: MIN, MIN:SEC, H:MIN:SEC, D-H, D-H:MIN, D-H:MIN:SEC; 0 = none."),
+    (("--signal",), "[B:]SIG[@S]", "Send it S seconds (60) before the time limit; B: to the first process alone."),
     (("-p", "--partition"), "NAME", "Partition to run in."),
     (("--priority",), "N", "Higher runs earlier."),
     (("-J", "--job-name"), "NAME", "Name of the job."),

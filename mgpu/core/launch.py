@@ -20,7 +20,7 @@ PORTS = (20_000, 40_000)  # of MASTER_PORT
 class Launch:
     """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist
     and does not, the home directory is taken instead. `job_file` is the user's script, "" = none. `append`: to what
-    earlier attempts left in the job's own files."""
+    earlier attempts left in the job's own files. `signal`: as in JobSpec."""
 
     script: str
     job_file: str = ""
@@ -32,6 +32,7 @@ class Launch:
     time_limit_s: int | None = None
     gang: bool = False
     append: bool = False
+    signal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def render(
         time_limit_s=spec.time_limit_s,
         gang=len(parts) > 1,
         append=part.attempt > 1,
+        signal=spec.signal,
     )
 
 

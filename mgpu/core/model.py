@@ -156,6 +156,7 @@ class JobSpec:
     error: str = ""
     retries: int = 0  # of the user's own non-zero exit
     requeue: bool = True
+    signal: str = ""  # [B:]NUMBER@SECONDS: sent so long before the time limit; B: = to the first process alone
     requeue_exits: tuple[int, ...] = ()  # exit codes that mean: queue it again
     priority: int = 0
 

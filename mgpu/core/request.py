@@ -29,12 +29,13 @@ from mgpu.core.model import (
 from mgpu.core.partitions import admit
 from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape
+from mgpu.core.signals import parse_warning
 
 _KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env")
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
-    "requeue_on_exit",
+    *("requeue_on_exit", "signal"),
     *("exclusive", "setup"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
@@ -79,6 +80,7 @@ def parse_submission(
         error=read.line(options, "error"),
         retries=read.whole(options, "retries", "--retries", 0, 1000) or 0,
         requeue=not read.flag(options, "no_requeue"),
+        signal=_signal(options, admission.time_limit_s),
         requeue_exits=_requeue_exits(options, kind),
         priority=admission.priority
         + (read.whole(options, "priority", "--priority", -_MAX_PRIORITY, _MAX_PRIORITY) or 0),
@@ -228,6 +230,15 @@ def _command(source: Mapping[str, Any]) -> Command:
     if form == CommandForm.SHELL and len(words) != 1:
         raise RequestError("a shell command is one line: give it as one word")
     return Command(CommandForm(form), words)
+
+
+def _signal(options: Mapping[str, Any], time_limit_s: int | None) -> str:
+    if options.get("signal") is None:
+        return ""
+    warning = parse_warning(read.line(options, "signal", 64))
+    if time_limit_s is None:
+        raise RequestError("--signal needs a time limit, to come before it: give -t")
+    return warning
 
 
 def _requeue_exits(options: Mapping[str, Any], kind: JobKind) -> tuple[int, ...]:

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mgpu.core.model import OUT_OF_MEMORY, REQUEUE, FailureClass, Job, JobKind, JobState, NodeName, Part
-
-SIGNALS = {
-    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
-    10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU",
-}  # fmt: skip
+from mgpu.core.signals import SIGNALS
 
 _NEVER_RAN = (FailureClass.NEWCOMER, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED)
 NEWCOMER_PAUSE_S = 5.0  # until the next look at a device that somebody else took

@@ -12,6 +12,8 @@
 #   go       -> run|abort             made by whoever comes first
 #   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
 #   deadline -> UPTIME                re-read by the timer, so that the limit of a running job can be moved
+#   signal   -> [B:]NUMBER@SECONDS    to be sent so long before the deadline; B: to the job's first process alone
+#   signalled -> UPTIME               it was, once
 #   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
 #   stop     -> CANCEL|TIMEOUT|...    written before TERM; OOM: the kernel ended it for want of memory;
 #                                     REQUEUE: the job itself wants to be queued again
@@ -256,6 +258,13 @@ timer() {
         record stop TIMEOUT && launch_reaper "$MGPU_KEY" 10
         exit 0
       fi
+      if link_of signal && [ ! -L "$dir/signalled" ] && [ -L "$dir/started" ]; then
+        if [ $left -le "${value##*@}" ]; then
+          record signalled "$uptime" && warn "${value%@*}"
+        else
+          left=$((left - ${value##*@}))
+        fi
+      fi
       [ $left -gt 10 ] && left=10
     elif [ -L "$dir/started" ]; then
       left=10
@@ -267,6 +276,22 @@ timer() {
     wait $nap
     nap=
   done
+}
+
+# warn [B:]NUMBER: send the signal
+warn() {
+  case $1 in
+    B:*)
+      link_of started
+      value=$(grep -slE "\) [A-Za-z] ${value%%:*} " /proc/[0-9]*/stat | tr -dc '0-9\n')
+      ;;
+    *)
+      leader
+      members "$leader"
+      ;;
+  esac
+  # shellcheck disable=SC2086
+  [ -z "$value" ] || kill "-${1#B:}" $value 2>/dev/null
 }
 
 # living NAME -> living, the pid in a record PID:TICKS if it is still that process
@@ -618,7 +643,7 @@ write_files() {
   mv -f "$dir/script.$$" "$dir/script"
 } 2>/dev/null
 
-# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND
+# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
@@ -644,6 +669,7 @@ op_start() {
     return
   fi
   [ "${13-0}" = 0 ] || record append 1
+  [ "${14--}" = - ] || record signal "${14}"
   limit=${10}
   token=$2
   decode "$7"; at_home "$value"; workdir=$value
@@ -746,7 +772,7 @@ op_limit() {
 op_clean() {
   for key in "$@"; do
     dir=$root/$key
-    rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" \
+    rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" "$dir"/signal* \
       "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
       "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/reaper" "$dir/stuck"
   done

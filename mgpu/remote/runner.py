@@ -89,6 +89,7 @@ class ShellRunner:
             script,
             job_file,
             "1" if launch.append else "0",
+            launch.signal or "-",
             texts=script_text + job_text,
         )
         if reply.status == "failed":

@@ -146,6 +146,13 @@ def test_a_time_limit_can_be_moved(cluster: Cluster) -> None:
     assert cluster.refused("update", runs, "-t", 5, code=1) == f"mgpu: job {runs}: already ended (TIMEOUT)"
 
 
+def test_a_warning_before_the_limit(cluster: Cluster) -> None:
+    job = "trap 'echo saved; exit 5' USR1; echo begun; while :; do sleep 0.1; done"
+    result = cluster("srun", "-t", 1, "--signal", "B:USR1@59", "sh", "-c", job, check=False)
+    assert (result.code, result.out) == (5, "begun\nsaved\n")
+    assert "--signal needs a time limit" in cluster.refused("srun", "--signal", "USR1@5", "true")
+
+
 @pytest.mark.usefixtures("separate_nodes")
 def test_out_of_memory(cluster: Cluster) -> None:
     """The kernel's counter is a file of ours, on a node of the lab."""

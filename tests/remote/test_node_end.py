@@ -192,6 +192,22 @@ def test_a_limit_can_be_given_moved_and_taken_away_while_it_runs(bench: Workbenc
         wait_until(lambda key=key: timers(key) == 0, "the end of the timer")  # type: ignore[misc]
 
 
+def test_a_signal_comes_before_the_limit_once(bench: Workbench) -> None:
+    job = "trap 'echo first' USR1; sh -c 'trap \"echo second\" USR1; while :; do sleep 0.1; done' & "
+    job += "while :; do wait; sleep 0.1; done"
+    for key, signal_at in (("1.1", "10@3599"), ("2.1", "B:10@3599"), ("3.1", "10@5")):
+        bench.start(key, job, time_limit_s=3600, signal=signal_at)
+    wait_until(lambda: sorted(bench.output("1.1").split()) == [b"first", b"second"], "the signal")
+    wait_until(lambda: bench.output("2.1") == b"first\n", "the signal to the first process")
+    bench.runner.limit("2.1", bench.tokens["2.1"], 3601)
+    for key in ("1.1", "2.1", "3.1"):
+        bench.stop(key, grace_s=0)
+        assert bench.exit_of(key) in ("137", "143")
+    assert sorted(bench.output("1.1").split()) == [b"first", b"second"]
+    assert bench.output("2.1") == b"first\n"
+    assert bench.output("3.1") == b""
+
+
 def test_a_job_can_ask_to_be_queued_again(bench: Workbench, mark: str) -> None:
     path = 'PATH="${0%/*}/bin:$PATH"; '
     bench.start("7.1", f"{path}sleep {mark} & trap 'echo told; exit 3' TERM; scontrol requeue 7; echo $?; wait")
