@@ -276,12 +276,12 @@ def sweep() -> list[str]:
     """Removes the ephemeral labs that killed test runs left."""
     removed = []
     for prefix in all_labs():
-        lab = Lab.load(prefix)
-        if not lab.settings.ephemeral:
-            continue
         try:
+            lab = Lab.load(prefix)
+            if not lab.settings.ephemeral:
+                continue
             lab._lock = take_lock(prefix)
-        except LabError:
+        except LabError:  # in use, or taken down just now by whoever made it
             continue
         lab.down()
         removed.append(prefix)

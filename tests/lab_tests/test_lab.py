@@ -262,6 +262,12 @@ def test_what_a_killed_run_left_is_swept(tmp_path: Path, monkeypatch: pytest.Mon
     assert not (root() / prefix).exists()
 
 
+def test_a_lab_that_is_taken_down_meanwhile_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_DIR", str(tmp_path / "labs"))
+    monkeypatch.setattr("tests.lab.lab.all_labs", lambda: ["gone"])
+    assert sweep() == []
+
+
 def test_the_command_line(make_lab: LabMaker, lab_prefix: Callable[[], str]) -> None:
     def lab(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([REPOSITORY / "scripts" / "lab", *words], capture_output=True, text=True, check=False)
