@@ -165,11 +165,7 @@ finish() {
 
 # sizes_of -> first, second: how much this attempt has written to stdout and stderr; fails where a file is gone
 sizes_of() {
-  if link_of sizes; then
-    first=${value%,*}
-    second=${value#*,}
-    return
-  fi
+  link_of sizes && first=${value%,*} && second=${value#*,} && return
   first=$(stat -L -c %s "$dir/stdout" "$dir/stderr" 2>/dev/null) || return
   second=${first##*[!0-9]}
   first=${first%%[!0-9]*}
@@ -281,14 +277,8 @@ timer() {
 # warn [B:]NUMBER: send the signal
 warn() {
   case $1 in
-    B:*)
-      link_of started
-      value=$(grep -slE "\) [A-Za-z] ${value%%:*} " /proc/[0-9]*/stat | tr -dc '0-9\n')
-      ;;
-    *)
-      leader
-      members "$leader"
-      ;;
+    B:*) link_of started; value=$(grep -slE "\) [A-Za-z] ${value%%:*} " /proc/[0-9]*/stat | tr -dc '0-9\n') ;;
+    *) leader; members "$leader" ;;
   esac
   # shellcheck disable=SC2086
   [ -z "$value" ] || kill "-${1#B:}" $value 2>/dev/null
@@ -602,30 +592,24 @@ scontrol='#!/bin/sh
 dir=$(cd "${0%/*}/.." && pwd) || exit
 key=${dir##*/}
 if [ $# -ne 2 ] || [ "$1" != requeue ] || [ "$2" != "${key%.*}" ]; then
-  echo "scontrol: here it knows one thing, for the job that it runs in: scontrol requeue ${key%.*}" >&2
-  exit 1
+  echo "scontrol: here it knows one thing, for the job that it runs in: scontrol requeue ${key%.*}" >&2; exit 1
 fi
 if [ -L "$dir/exit" ] || ! ln -s REQUEUE "$dir/stop" 2>/dev/null; then
   [ "$(readlink "$dir/stop")" = REQUEUE ] && exit 0
-  echo "scontrol: job ${key%.*} is ending already, or the disk is full" >&2
-  exit 1
+  echo "scontrol: job ${key%.*} is ending already, or the disk is full" >&2; exit 1
 fi
 echo "$key requeue" >>"${dir%/*}/events"
-leader=$(readlink "$dir/pid")
-leader=${leader%%:*}
-member=$(readlink "$dir/started")
-member=${member%%:*}
+leader=$(readlink "$dir/pid"); leader=${leader%%:*}
+member=$(readlink "$dir/started"); member=${member%%:*}
 keep=" $$ $leader "
 while [ "${member:-0}" -gt 1 ] && [ "$member" != "$leader" ]; do
   keep="$keep$member "
   member=$(sed "s/.*) [A-Za-z] \([0-9]*\) .*/\1/" "/proc/$member/stat")
 done
 for member in $(grep -slE "\) [A-Za-z] [0-9]+ [0-9]+ $leader " /proc/[0-9]*/stat); do
-  member=${member#/proc/}
-  member=${member%/stat}
+  member=${member#/proc/}; member=${member%/stat}
   case $keep in *" $member "*) ;; *) kill -TERM "$member" 2>/dev/null ;; esac
-done
-exit 0'
+done; exit 0'
 
 # write_files SCRIPT JOB: what is written under names of its own is complete before it gets its name
 write_files() {
