@@ -11,7 +11,7 @@
 #   ready    -> UPTIME                prepared and waiting for `go` (several nodes)
 #   go       -> run|abort             made by whoever comes first
 #   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
-#   deadline -> UPTIME                re-read by the timer, so that the limit of a running job can be moved
+#   deadline -> UPTIME                re-read by the timer, so that the limit can be moved; whole seconds, rounded up
 #   signal   -> [B:]NUMBER@SECONDS    to be sent so long before the deadline; B: to the job's first process alone
 #   signalled -> UPTIME               it was, once
 #   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
@@ -414,7 +414,7 @@ run() {
   [ -L "$dir/stop" ] && fail aborted "stopped before it began"
   leases_in_place "$2" || fail newcomer "the lease of $uuid was removed in between"
   uptime_now
-  [ "$9" = - ] || record deadline $((${uptime%.*} + $9))
+  [ "$9" = - ] || record deadline $((${uptime%.*} + $9 + 1))
   record started "$$:$uptime:$notice" || fail node "cannot record the start (disk full?)"
   event "started $uptime $notice $gate"
   oom_kills
@@ -739,7 +739,7 @@ op_limit() {
     rm -f "$dir/deadline"
   else
     value=${value#*:}
-    ln -sfn $((${value%%.*} + $3)) "$dir/deadline" 2>/dev/null
+    ln -sfn $((${value%%.*} + $3 + 1)) "$dir/deadline" 2>/dev/null
   fi || {
     end failed node "cannot write to $dir (disk full?)"
     return
