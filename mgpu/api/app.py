@@ -28,6 +28,7 @@ BODY_LIMIT = 8 << 20
 QUICK_THREADS = 8
 NODE_THREADS = 4
 WIDE_THREADS = 16
+ANY_CONFIG = ("/v1/status", "/v1/stop")
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -118,17 +119,19 @@ class _Routes:
 
     @web.middleware
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Only those this master is for, and only if they mean the same configuration."""
+        """Only those this master is for, and only if they mean the same configuration; how it is and that it should end
+        may be said in any case: that is the way out."""
         context, caller = self._context, caller_of(request)
         if context.personal and not context.is_operator(caller):
             raise NotAllowed(
                 f"this master serves uid {context.owner_uid} alone", "start your own: any mgpu command does"
             )
         meant, ours = request.headers.get("X-Mgpu-Config"), status.config_name(context)
-        if meant is not None and not _same_file(meant, ours):
+        if meant is not None and request.path not in ANY_CONFIG and not _same_file(meant, ours):
             raise OtherConfig(
                 f"the master runs with {_config_words(ours)}, this command means {_config_words(meant)}",
-                "name the same with --config, or `mgpu stop` and start it anew, or use another --state-dir",
+                "`mgpu stop` ends that one (jobs run on), the next command starts one with this; or name the same with "
+                "--config, or keep both with another --state-dir",
             )
         return await handler(request)
 

@@ -40,7 +40,8 @@ def cancel(context: click.Context, /, ids: tuple[str, ...], **given: Any) -> int
         for job_id in answer["cancelled"]:
             print(f"Cancelled job {job_id}")
         for error in errors:
-            say(f"job {error['job_id']}: {error['message']}")
+            named = f"job {error['job_id']}"
+            say(error["message"] if named in error["message"] else f"{named}: {error['message']}")
         if not answer["cancelled"] and not errors:
             say("no job passes these filters")
     return max((EXIT_CODES.get(error.get("code", ""), 1) for error in errors), default=0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mgpu.cli.command import Command, Group, session_of
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import clean, count, say
 
 COMMANDS = {"check": ("mgpu.cli.config:check", "Report all faults of the configuration.")}
 EXAMPLES = """
@@ -40,7 +40,7 @@ def check(context: click.Context, /, file: str | None) -> int:
         else:
             for fault in error.faults:
                 print(clean(fault))
-            say(f"{len(error.faults)} faults in {path}")
+            say(f"{count(len(error.faults), 'fault')} in {path}")
         return 1
     names = [str(node.name) for node in loaded.nodes]
     if session.json:
@@ -49,5 +49,5 @@ def check(context: click.Context, /, file: str | None) -> int:
         return 0
     for warning in loaded.warnings:
         say(warning)
-    print(f"{clean(path) or 'no configuration: this machine alone'}: ok, {len(names)} nodes")
+    print(f"{clean(path) or 'no configuration: this machine alone'}: ok, {count(len(names), 'node')}")
     return 0

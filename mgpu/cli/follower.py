@@ -162,7 +162,7 @@ class Follower:
         else:
             self._interrupted = now
             began = duration(now - self._began)
-            self._tell(f"{outcome.where(self._job)}, followed for {began}; ^C again within 1 s ends it")
+            self._tell(f"{outcome.where_in_short(self._job)}, followed for {began}; ^C again within 1 s ends it")
 
     def _stop(self, status: int) -> None:
         """Asks for the job's end, and goes on following until it is gone."""
@@ -217,7 +217,8 @@ class Follower:
         if known and parts and attempt > self._told_attempt:
             self._told_attempt = attempt
             if not self._quiet:
-                self._tell(outcome.where(self._job))
+                for line in outcome.where(self._job):
+                    self._tell(line)
 
     def _tell(self, text: str) -> None:
         self._clear_status()

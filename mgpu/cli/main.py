@@ -119,4 +119,6 @@ def usage_error(error: click.ClickException) -> MasterError:
     path = context.command_path if context else "mgpu"
     message, _, meant = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")
     message += f" (did {meant.rstrip(')')})" if meant else ""
-    return bad_request(f"{path.removeprefix('mgpu ')}: {message[:1].lower()}{message[1:]}", f"{path} --help")
+    command = path.removeprefix("mgpu").strip()
+    text = f"{message[:1].lower()}{message[1:]}"
+    return bad_request(f"{command}: {text}" if command else text, f"{path} --help")

@@ -11,7 +11,7 @@ import click
 from mgpu.cli.command import Command, Group, session_of
 from mgpu.cli.nodes import node_lines
 from mgpu.cli.session import Session, bad_request
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import clean, count, say
 from mgpu.client.http import MasterError, quote
 
 TRUST_EXAMPLES = """
@@ -95,7 +95,7 @@ def trust(context: click.Context, /, name: str, fingerprint: str | None, yes: bo
         say("not trusted")
         return 1
     answer = session.call("POST", f"{path}/trust", {"lines": [key["line"] for key in keys]})
-    report(session, name, answer["trusted"], f"{answer['trusted']} host keys trusted")
+    report(session, name, answer["trusted"], f"{count(answer['trusted'], 'host key')} trusted")
     return 0
 
 

@@ -38,6 +38,8 @@ def node_lines(all_nodes: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for node in all_nodes:
         lines.append(summary(node, now))
+        if node.get("reason"):
+            lines.append("  " + clean(node["reason"].removeprefix(f"node is {node['state'].lower()}: ")))
         count = len(node.get("gpus") or ())
         if count:
             lines += [header, *body[:count]]
@@ -46,7 +48,7 @@ def node_lines(all_nodes: list[dict[str, Any]]) -> list[str]:
 
 
 def summary(node: dict[str, Any], now: float) -> str:
-    """One line: name, state and why, what is free, where it is."""
+    """One line: name, state, what is free, where it is."""
     gpus = node.get("gpus") or []
     free = sum(gpu.get("state") == "free" for gpu in gpus)
     state = clean(node["state"])
@@ -54,9 +56,8 @@ def summary(node: dict[str, Any], now: float) -> str:
     names = dict.fromkeys(filter(None, (node.get("hostname"), node.get("address"))))
     pieces = [
         painted(state, state) if colourful() else state,
-        f"({clean(node['reason'])})" if node.get("reason") else "",
         f"{free} of {len(gpus)} GPUs free" if gpus else "no GPUs seen" if seen is None else "no GPUs",
-        clean(node.get("gpu_type")),
+        "" if any(gpu.get("name") == node.get("gpu_type") for gpu in gpus) else clean(node.get("gpu_type")),
         f"partition {clean(node['partition'])}" if node.get("partition") else "",
         clean(" ".join(names)),
         f"seen {duration(now - seen)} ago" if seen is not None else "never seen",
@@ -80,9 +81,9 @@ def who(gpu: dict[str, Any]) -> str:
     """The job that holds it; else what keeps it from being free."""
     job = f"job {gpu['job_id']}" if gpu.get("job_id") is not None else ""
     processes = "" if job else ", ".join(map(process_words, gpu.get("processes") or ()))
-    reason = gpu.get("reason") or ""
-    if job and reason == f"held by {job}":
-        return job
+    reason = (gpu.get("reason") or "").removeprefix(f"held by {job}").removeprefix(f"{gpu['state']}: ").lstrip("; ")
+    if job and gpu.get("user"):
+        job = f"{gpu['user']} {job}"
     return "; ".join(filter(None, (job, processes or reason if gpu["state"] == "external" else reason)))
 
 

@@ -56,12 +56,20 @@ def why(job: dict[str, Any]) -> str:
     return f"{reason}: {detail}" if reason and detail and detail != reason else reason or detail
 
 
-def where(job: dict[str, Any]) -> str:
-    """Where it really runs: node, its own name and address, GPUs by index and UUID."""
+def where(job: dict[str, Any]) -> list[str]:
+    """Where it really runs: node, its own name and address, GPUs by index and UUID; a line for each of several."""
     parts = [part_words(part) for part in job.get("allocation") or ()]
-    nodes = "; ".join(parts) if len(parts) < 2 else f"{len(parts)} nodes: " + "; ".join(parts)
+    return [f"{_runs_on(job)} {parts[0] if parts else ''}"] if len(parts) < 2 else [where_in_short(job), *parts]
+
+
+def where_in_short(job: dict[str, Any]) -> str:
+    parts = job.get("allocation") or ()
+    return f"{_runs_on(job)} {f'{len(parts)} nodes: ' if len(parts) > 1 else ''}{placed(job)}"
+
+
+def _runs_on(job: dict[str, Any]) -> str:
     again = f" (attempt {job['attempt']})" if (job.get("attempt") or 0) > 1 else ""
-    return f"job {job['job_id']}{again} runs on {nodes}"
+    return f"job {job['job_id']}{again} runs on"
 
 
 def part_words(part: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from mgpu.cli.command import Command, session_of
 from mgpu.cli.filters import job_number
 from mgpu.cli.nodes import node_lines
 from mgpu.cli.outcome import part_words, placed, why
-from mgpu.cli.text import clean, local_time
+from mgpu.cli.text import clean, count, duration, local_time
 from mgpu.client.http import quote
 
 EXAMPLES = """
@@ -45,8 +45,9 @@ def job_lines(job: dict[str, Any]) -> list[str]:
         ("state", job["state"] + (f" ({because})" if because else "")),
         ("exit code", code),
         ("command", shell_words(job.get("command") or [])),
-        ("asked for", f"{job.get('gpus')} GPUs on {job.get('nodes')} nodes" if job.get("nodes") else job.get("gpus")),
+        ("asked for", f"{count(job['gpus'], 'GPU')} on {count(job['nodes'], 'node')}"),
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
+        ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
         ("attempt", job.get("attempt")),
     ]
     for part in job.get("allocation") or ():
@@ -56,7 +57,9 @@ def job_lines(job: dict[str, Any]) -> list[str]:
     if len(attempts) > 1:
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
-    others = {key: value for key, value in job.items() if key not in told | {*TIMES, "allocation", "attempts"}}
+    others = {
+        key: value for key, value in job.items() if key not in told | {*TIMES, "time_limit_s", "allocation", "attempts"}
+    }
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]
     width = max(len(word) for word, _ in shown)

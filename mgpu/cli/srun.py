@@ -20,14 +20,16 @@ EXAMPLES = """
 Examples:
   mgpu srun -G 2 python train.py --lr 0.1
   mgpu srun -w gpu01 --gpu-ids 0,1 -- nvidia-smi
-  mgpu srun -G 1 sh -c 'echo $HOSTNAME; sleep 5'
+  mgpu srun -G 1 sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'
 
-Exit status: the job's own (128+n if signal n killed it); 124 time limit; 130 ^C; 143 cancelled by another; 70 node
-failure; 75 --immediate unmet, or no longer followed; 69 no master; 77 not allowed; 2 bad request.
+Exit status: the job's own (128+n if signal n killed it); 124 time limit;
+130 ^C; 143 cancelled by another; 70 node failure; 75 --immediate unmet, or no
+longer followed; 69 no master; 77 not allowed; 2 bad request.
 
-^C takes a waiting job off the queue. Of a running one it tells the state, and a second ^C within a second ends the job;
-where stderr is no terminal the first one does. SIGTERM ends the job; on SIGHUP, or when nobody reads our output any
-more, the job runs on.
+^C takes a waiting job off the queue. Of a running one it tells the state, and
+a second ^C within a second ends the job; where stderr is no terminal the first
+one does. SIGTERM ends the job; on SIGHUP, or when nobody reads our output any
+more, the job runs on. The job's stdin is empty: what it reads lies on the node.
 """
 
 

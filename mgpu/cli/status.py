@@ -8,7 +8,7 @@ import click
 
 from mgpu.cli.command import Command, session_of
 from mgpu.cli.show import plain
-from mgpu.cli.text import clean, duration
+from mgpu.cli.text import clean, duration, local_time
 
 EXAMPLES = """
 Example:
@@ -31,6 +31,8 @@ def status(context: click.Context, /) -> None:
 def status_lines(answer: dict[str, Any]) -> list[str]:
     facts = {**answer, "config": answer.get("config") or "none: this machine alone"}
     facts = {key: value for key, value in facts.items() if value not in ("", [], {})}
+    if "started" in facts:
+        facts["started"] = local_time(facts["started"])
     if "uptime_s" in facts:
         facts["uptime"] = duration(facts.pop("uptime_s"))
     width = max(map(len, facts))

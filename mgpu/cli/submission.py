@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import click
@@ -15,6 +15,7 @@ from mgpu.cli.session import bad_request
 from mgpu.cli.text import say
 
 SCRIPT_LIMIT_B = 4 << 20
+SCRIPT_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch", ".py")
 # What describes this login or this machine, and would be wrong on another. --export PATH still sends it.
 NOT_IN_ALL = {
     "PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "MAIL",
@@ -42,16 +43,28 @@ def prepare(context: click.Context, given: Mapping[str, Any], kind: str) -> Prep
         if not given.get(key) and f"MGPU_{key.upper()}" not in os.environ and key in own.options:
             options[key] = os.path.join(own.folder, os.path.expanduser(own.options[key]))
     export = str(options.get("export", ""))
+    command = argv(words) if kind == "srun" or dashed else batch_command(words)
     body = {
         "request_id": os.urandom(16).hex(),
         "kind": kind,
-        "command": argv(words) if kind == "srun" or dashed else batch_command(words),
+        "command": command,
         "options": {key: value for key, value in options.items() if key in wire_keys(kind)},
         "env": exported(export, os.environ, own.env),
         "cwd": working_directory(),
         "virtual_env": "" if export == "NONE" else virtual_env(os.environ),
     }
+    if not options.get("quiet"):
+        for notice in surprises(words, command):
+            say(notice)
     return Prepared(body, options)
+
+
+def surprises(words: list[str], command: Mapping[str, Any]) -> Iterator[str]:
+    """What a submission does not mean, though it looks so."""
+    if command["form"] == "shell" and words[0].endswith(SCRIPT_ENDINGS) and not words[0].split()[1:]:
+        yield f"{words[0]} is no file here: it is run as a shell command line on the node"
+    if command["form"] == "script" and any(line.startswith("#SBATCH") for line in command["script"].splitlines()):
+        yield f"{words[0]}: its #SBATCH lines are not read: give options before the script's name"
 
 
 def wire_keys(kind: str) -> set[str]:

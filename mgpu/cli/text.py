@@ -144,6 +144,10 @@ def gib(mib: int | None) -> str:
     return "?" if mib is None else f"{mib / 1024:.1f}"
 
 
+def count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def ranges(numbers: Sequence[int]) -> str:
     """0,1,2,5 -> 0-2,5"""
     runs: list[list[int]] = []

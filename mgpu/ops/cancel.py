@@ -92,7 +92,7 @@ def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:
     if job.state.final:
         if _was_by(writer, job, mark):
             return  # the same wish again: its first answer got lost
-        raise AlreadyEnded(f"job {job.job_id}: already ended ({job.state})")
+        raise AlreadyEnded(f"job {job.job_id} has already ended ({job.state})")
     pending = job.state is JobState.PENDING
     writer.save_job(
         lifecycle.withdraw(job, caller.user, now) if pending else lifecycle.want_stop(job, f"CANCEL by {caller.user}")

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mgpu import clock
+from mgpu.config.model import NodeConfig
 from mgpu.core.errors import RequestError
-from mgpu.core.model import AttemptState, Audit, Node, NodeView
+from mgpu.core.model import AttemptState, Audit, Node
 from mgpu.ops import render
 from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
 from mgpu.ops.render import Json
+from mgpu.store.reading import JobFilter
 
 
 def list_nodes(context: Context) -> Json:
     """In the inventory's order."""
-    stored, views = _known(context)
-    return {
-        "nodes": [
-            render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name))
-            for config in context.config.nodes
-        ]
-    }
+    return {"nodes": _rendered(context, context.config.nodes)}
 
 
 def show_node(context: Context, name: str) -> Json:
-    config = context.node_config(name)
-    stored, views = _known(context)
-    return render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name))
+    return _rendered(context, [context.node_config(name)])[0]
 
 
-def _known(context: Context) -> tuple[dict[str, Node], dict[str, NodeView]]:
+def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
     # the views first: just after a start they are worth waiting for, and then the rows are the newer ones too
-    views = {str(view.name): view for view in context.control.views()}
+    views = {view.name: view for view in context.control.views()}
+    holding = {device.job_id for config in configs if (view := views.get(config.name)) for device in view.devices}
+    ids = tuple(job_id for job_id in holding if job_id is not None)
     with context.store.read() as r:
-        stored = {str(node.name): node for node in r.nodes()}
-    return stored, views
+        stored = {node.name: node for node in r.nodes()}
+        users = {job.job_id: job.user for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
+    return [
+        render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name), users)
+        for config in configs
+    ]
 
 
 def probe_node(context: Context, caller: Caller, name: str) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -14,6 +14,7 @@ from mgpu.core.model import (
     DeviceView,
     GpuProcess,
     Job,
+    JobId,
     JobState,
     Node,
     NodeView,
@@ -22,6 +23,7 @@ from mgpu.core.model import (
     Wait,
 )
 from mgpu.core.shape import shape_of
+from mgpu.core.views import NO_INDEX
 
 Json = dict[str, Any]
 
@@ -96,7 +98,8 @@ def attempt(value: Attempt, parts: Iterable[Part]) -> Json:
     }
 
 
-def node(config: NodeConfig, stored: Node, view: NodeView | None) -> Json:
+def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping[JobId, str]) -> Json:
+    """`users`: whose the jobs on it are."""
     seen = stored.observation
     devices = view.devices if view else ()
     return {
@@ -108,7 +111,7 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None) -> Json:
         "partition": ",".join(config.facts.partitions),
         "gpu_type": config.facts.gpu_type or _only_name(devices),
         "last_seen": moment(stored.last_seen),
-        "gpus": [gpu(device, seen) for device in devices],
+        "gpus": [gpu(device, seen, users) for device in devices],
         "use": _use(devices),
         "jobs": view.jobs if view else 0,
         "connection": config.connection,
@@ -116,10 +119,10 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None) -> Json:
     }
 
 
-def gpu(device: DeviceView, seen: Observation | None) -> Json:
+def gpu(device: DeviceView, seen: Observation | None, users: Mapping[JobId, str]) -> Json:
     reading = next((gpu for gpu in seen.gpus if gpu.uuid == device.uuid), None) if seen else None
     return {
-        "index": device.index,
+        "index": None if device.index == NO_INDEX else device.index,
         "uuid": device.uuid,
         "name": device.name,
         "memory_total_mib": device.memory_total_mib,
@@ -128,6 +131,7 @@ def gpu(device: DeviceView, seen: Observation | None) -> Json:
         "state": device.state.value,
         "reason": device.reason,
         "job_id": device.job_id,
+        "user": None if device.job_id is None else users.get(device.job_id),
         "processes": [process(found) for found in _processes_on(device.uuid, seen)],
     }
 

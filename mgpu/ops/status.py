@@ -9,7 +9,7 @@ from contextlib import suppress
 import mgpu
 from mgpu import clock
 from mgpu.core.errors import StoreError
-from mgpu.core.model import Audit, JobState
+from mgpu.core.model import Audit, JobState, NodeState
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
 from mgpu.store.reading import JobFilter
@@ -23,7 +23,8 @@ def config_name(context: Context) -> str:
 def status(context: Context) -> Json:
     with context.store.read() as r:
         jobs = r.count_by_state(JobFilter())
-        nodes = Counter(node.state.value for node in r.nodes())
+        stored = {node.name: node.state for node in r.nodes()}
+    nodes = Counter(stored.get(node.name, NodeState.UNKNOWN).value for node in context.config.nodes)
     return {
         "version": mgpu.__version__,
         "pid": os.getpid(),

@@ -43,7 +43,7 @@ def update(context: Context, caller: Caller, job_id: JobId, payload: Mapping[str
 
 def _with_limit(context: Context, job: Job, time: str, views: Sequence[NodeView], parts: list[Part]) -> Job:
     if job.state.final:
-        raise AlreadyEnded(f"job {job.job_id}: already ended ({job.state})")
+        raise AlreadyEnded(f"job {job.job_id} has already ended ({job.state})")
     request, partitions = job.spec.request, context.config.partitions
     if job.state is JobState.PENDING:
         admission = admit(request, time, views, partitions, job.user)

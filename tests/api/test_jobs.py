@@ -135,7 +135,7 @@ def test_a_pending_job_is_cancelled_at_once_and_the_repeated_wish_is_the_same(se
     status, answer = cancel(served, ids=[job_id], request_id="dddddddd")
     assert (status, answer["cancelled"]) == (200, [])
     assert answer["errors"][0]["code"] == "already_ended"
-    assert answer["errors"][0]["message"] == f"job {job_id}: already ended (CANCELLED)"
+    assert answer["errors"][0]["message"] == f"job {job_id} has already ended (CANCELLED)"
 
 
 def test_of_a_running_job_the_wish_is_stored(served):

@@ -34,9 +34,10 @@ def test_nodes_as_in_the_contract(served):
     assert (node["partition"], node["gpu_type"], node["use"]) == ("train", "NVIDIA A100", "mixed")
     held, outside = node["gpus"]
     assert " ".join(held) == (
-        "index uuid name memory_total_mib memory_used_mib utilization state reason job_id processes"
+        "index uuid name memory_total_mib memory_used_mib utilization state reason job_id user processes"
     )
     assert (held["state"], held["job_id"], held["memory_used_mib"]) == ("allocated", job_id, 9)
+    assert (held["user"], outside["user"]) == (served.ask("GET", f"/v1/jobs/{job_id}")[1]["user"], None)
     assert outside["state"] == "external"
     assert outside["processes"] == [{"pid": 4242, "user": "carol", "memory_mib": 512, "command": "python", "age_s": 60}]
     assert served.ask("GET", "/v1/nodes/gpu01")[1] == node
@@ -95,10 +96,14 @@ def test_another_configuration_is_refused_with_both_named(served):
     assert (status, answer["error"]["code"]) == (409, "other_config")
     assert str(served.config.path) in answer["error"]["message"]
     assert "/etc/mgpu/cluster_config.yaml" in answer["error"]["message"]
+    assert answer["error"]["hint"].startswith("`mgpu stop` ends that one (jobs run on)")
+    assert served.ask("GET", "/v1/status")[0] == 200
     served.endpoint = served.endpoint._replace(config="")
     assert "no configuration" in served.ask("GET", "/v1/jobs")[1]["error"]["message"]
     served.endpoint = served.endpoint._replace(config=None)
     assert served.ask("GET", "/v1/jobs")[0] == 200
+    served.endpoint = served.endpoint._replace(config="/etc/mgpu/cluster_config.yaml")
+    assert served.ask("POST", "/v1/stop")[0] == 200  # the way out
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root is always served")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.cli.outcome import ending, exit_status
+from mgpu.cli.outcome import ending, exit_status, where, where_in_short
 from mgpu.cli.sink import expand
 from tests.client.peer import CUT, Peer, end, job, output, state
 
@@ -39,6 +39,17 @@ ENDINGS: list[tuple[dict[str, Any], int | None, int, str]] = [
 @pytest.mark.parametrize(("ended", "by_us", "status", "words"), ENDINGS)
 def test_how_a_job_ended(ended: dict[str, Any], by_us: int | None, status: int, words: str) -> None:
     assert (exit_status(ended, by_us), ending(ended, by_us)) == (status, words)
+
+
+def test_where_a_job_of_several_nodes_runs_is_a_line_each() -> None:
+    second = {"rank": 1, "node": "gpu02", "address": "10.0.0.2", "devices": [3], "uuids": ["GPU-c"]}
+    several = job("RUNNING", allocation=[*job("RUNNING")["allocation"], second])
+    assert where(several) == [
+        "job 17 runs on 2 nodes: gpu01:0-1 gpu02:3",
+        "gpu01 (gpu01.lab, 10.0.0.1), GPU 0,1 [GPU-a GPU-b]",
+        "gpu02 (10.0.0.2), GPU 3 [GPU-c]",
+    ]
+    assert where_in_short(job("RUNNING", attempt=2)) == "job 17 (attempt 2) runs on gpu01:0-1"
 
 
 def test_streams_stay_apart_and_byte_exact(peer: Peer, mgpu_process: Callable) -> None:

@@ -95,24 +95,25 @@ NODES = [
         "partition": "train", "gpu_type": "A100", "last_seen": "2026-01-01T11:59:57Z",
         "gpus": [
             gpu(0, "free"),
-            gpu(1, "allocated", job_id=17, utilization=97, memory_used_mib=71680),
+            gpu(1, "allocated", job_id=17, user="carol", utilization=97, memory_used_mib=71680),
             gpu(2, "external", processes=[OUTSIDER]),
             gpu(None, "unknown", reason="GPU is lost", memory_used_mib=None, utilization=None),
         ],
     },
     {
-        "node_id": "gpu02", "state": "DOWN", "reason": "host key unknown: mgpu node trust gpu02", "address": "gpu02",
-        "hostname": "", "partition": "", "gpu_type": "", "last_seen": None, "gpus": [],
+        "node_id": "gpu02", "state": "DOWN", "reason": "node is down: host key unknown: mgpu node trust gpu02",
+        "address": "gpu02", "hostname": "", "partition": "", "gpu_type": "", "last_seen": None, "gpus": [],
     },
 ]  # fmt: skip
 NODE_TEXT = """\
 gpu01  UP  1 of 4 GPUs free  A100  partition train  gpu01.lab 10.0.0.1  seen 0:03 ago
   GPU  NAME         MEMORY GiB  UTIL  STATE      WHO / WHY
     0  NVIDIA A100    0.5/80.0    0%  free
-    1  NVIDIA A100   70.0/80.0   97%  allocated  job 17
+    1  NVIDIA A100   70.0/80.0   97%  allocated  carol job 17
     2  NVIDIA A100    0.5/80.0    0%  external   bob pid 4242 python 11.0 GiB for 1:02:00
     ?  NVIDIA A100      ?/80.0     -  unknown    GPU is lost
-gpu02  DOWN  (host key unknown: mgpu node trust gpu02)  no GPUs seen  gpu02  never seen
+gpu02  DOWN  no GPUs seen  gpu02  never seen
+  host key unknown: mgpu node trust gpu02
 """
 
 
@@ -122,9 +123,27 @@ def test_nodes(peer: Peer, mgpu: Callable) -> None:
     assert json.loads(mgpu("nodes", "--json").out) == {"nodes": NODES}
 
 
+def test_what_a_row_says_of_a_gpu(peer: Peer, mgpu: Callable) -> None:
+    gpus = [
+        gpu(0, "allocated", job_id=17, user="carol", reason="held by job 17"),
+        gpu(1, "allocated", job_id=18, reason="held by job 18; unhealthy: GPU is lost"),
+        gpu(2, "unhealthy", reason="unhealthy: GPU is lost"),
+    ]
+    node = {**NODES[0], "gpus": gpus, "gpu_type": "NVIDIA A100", "reason": "degraded: 3 of 4 GPUs seen"}
+    peer.answers["GET", "/v1/nodes"] = {"nodes": [node]}
+    assert mgpu("nodes").out == (
+        "gpu01  UP  0 of 3 GPUs free  partition train  gpu01.lab 10.0.0.1  seen 0:03 ago\n"
+        "  degraded: 3 of 4 GPUs seen\n"
+        "  GPU  NAME         MEMORY GiB  UTIL  STATE      WHO / WHY\n"
+        "    0  NVIDIA A100    0.5/80.0    0%  allocated  carol job 17\n"
+        "    1  NVIDIA A100    0.5/80.0    0%  allocated  job 18; unhealthy: GPU is lost\n"
+        "    2  NVIDIA A100    0.5/80.0    0%  unhealthy  GPU is lost\n"
+    )
+
+
 def test_one_node_and_its_probe(peer: Peer, mgpu: Callable) -> None:
     peer.answers["GET", "/v1/nodes/gpu02"] = peer.answers["POST", "/v1/nodes/gpu02/probe"] = NODES[1]
-    expected = NODE_TEXT.splitlines()[-1] + "\n"
+    expected = "".join(NODE_TEXT.splitlines(keepends=True)[-2:])
     assert mgpu("show", "node", "gpu02").out == expected
     assert mgpu("node", "probe", "gpu02").out == expected
 
@@ -140,7 +159,7 @@ def test_show_job(peer: Peer, mgpu: Callable) -> None:
         "state      FAILED\n"
         "exit code  3\n"
         "command    sh -c 'exit 3'\n"
-        "asked for  2 GPUs on 1 nodes\n"
+        "asked for  2 GPUs on 1 node\n"
         f"submitted  {text.local_time('2026-01-01T00:00:00Z')}\n"
         f"started    {text.local_time('2026-01-01T00:00:10Z')}\n"
         "attempt    1\n"
@@ -164,8 +183,10 @@ def test_cancel(peer: Peer, mgpu: Callable) -> None:
     errors = [{"job_id": 5, "code": "not_allowed", "message": "it belongs to bob", "hint": ""}]
     peer.answers["POST", "/v1/cancel"] = {"cancelled": [17], "errors": errors}
     assert mgpu("scancel", "17", "5") == (77, "Cancelled job 17\n", "mgpu: job 5: it belongs to bob\n")
+    errors[0]["message"] = "there is no job 5"
+    assert mgpu("cancel", "5").err == "mgpu: there is no job 5\n"
     mgpu("cancel", "-u", "bob", "--state", "pending,running")
-    first, second = peer.bodies("POST", "/v1/cancel")
+    first, _, second = peer.bodies("POST", "/v1/cancel")
     assert first.pop("request_id") != second.pop("request_id")
     assert (first, second) == ({"ids": [17, 5]}, {"user": "bob", "states": "PENDING,RUNNING"})
 

@@ -65,6 +65,20 @@ def test_forms_of_a_batch_command(
     assert expected.items() <= body["command"].items()
 
 
+NOTICES = [
+    (["nosuch.sh"], "nosuch.sh is no file here: it is run as a shell command line on the node"),
+    (["old.sh", "-x"], "old.sh: its #SBATCH lines are not read: give options before the script's name"),
+]
+
+
+@pytest.mark.parametrize(("words", "notice"), NOTICES)
+def test_what_a_submission_does_not_mean(peer: Peer, mgpu: Callable, words: list[str], notice: str) -> None:
+    Path("old.sh").write_text("#!/bin/sh\n#SBATCH --gpus=2\n")
+    assert mgpu("submit", *words) == (0, "Submitted job 17\n", f"mgpu: {notice}\n")
+    assert mgpu("submit", "-Q", *words) == (0, "Submitted job 17\n", "")
+    assert mgpu("submit", "--", *words) == (0, "Submitted job 17\n", "")
+
+
 def test_the_whole_submission(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIRTUAL_ENV", "/venv")
     given = ["-G", "2", "-w", "gpu[1-2]", "-t", "1:30:00", "--no-requeue", "-o", "%j.out", "--export", "A=1,HOME"]
@@ -242,4 +256,4 @@ def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:
     ],
 )
 def test_what_click_says_in_our_form(said: str, shown: str) -> None:
-    assert usage_error(click.ClickException(said)).message == f"mgpu: {shown}"
+    assert usage_error(click.ClickException(said)).message == shown

@@ -143,7 +143,7 @@ def test_a_time_limit_can_be_moved(cluster: Cluster) -> None:
     cluster("update", runs, "-t", "0:01")
     for job_id in (later, runs):
         assert cluster.await_job(job_id)["state"] == "TIMEOUT"
-    assert cluster.refused("update", runs, "-t", 5, code=1) == f"mgpu: job {runs}: already ended (TIMEOUT)"
+    assert cluster.refused("update", runs, "-t", 5, code=1) == f"mgpu: job {runs} has already ended (TIMEOUT)"
 
 
 def test_a_warning_before_the_limit(cluster: Cluster) -> None:

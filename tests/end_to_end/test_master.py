@@ -57,6 +57,10 @@ def test_another_configuration_is_refused(cluster: Cluster) -> None:
     line = cluster.refused("--config", other, "queue")
     assert str(other) in line
     assert str(cluster.config_path) in line
+    assert cluster("--config", other, "stop").out == "The master has ended. Jobs run on.\n"
+    assert cluster("--config", other, "queue").code == 0
+    cluster("stop")
+    assert cluster("queue").code == 0
 
 
 STRANGER = """
