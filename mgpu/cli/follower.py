@@ -80,6 +80,10 @@ class Follower:
         except BrokenPipeError:
             say(f"nobody reads the output: job {self._job_id} goes on; see it with: mgpu logs -f {self._job_id}")
             return 128 + signal.SIGPIPE
+        except OSError as error:
+            said = f"cannot write the output ({error.strerror or error})"
+            say(f"{said}: job {self._job_id} goes on; see it with: mgpu logs -f {self._job_id}")
+            return STOPPED_FOLLOWING
         return self._end()
 
     def _end(self) -> int:

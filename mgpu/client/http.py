@@ -10,9 +10,11 @@ import json
 import os
 import socket
 import struct
+import time
 from typing import Any, NamedTuple
 
 import mgpu
+from mgpu import clock
 
 # A fresh probe of a slow node takes the longest; an answer that takes longer than this is no answer.
 ANSWER_TIMEOUT_S = 180.0
@@ -75,7 +77,7 @@ def connect(endpoint: Endpoint) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(CONNECT_TIMEOUT_S)
-        connection.connect(endpoint.socket_path)
+        _connect(connection, endpoint.socket_path)
         check_server(connection, endpoint)
     except OSError as error:
         connection.close()
@@ -84,6 +86,19 @@ def connect(endpoint: Endpoint) -> socket.socket:
         connection.close()
         raise
     return connection
+
+
+def _connect(connection: socket.socket, path: str) -> None:
+    """A socket with a timeout is told EAGAIN, and not kept waiting, while more clients wait than the master's list of
+    them holds: that is no missing master."""
+    deadline = clock.monotonic() + CONNECT_TIMEOUT_S
+    while True:
+        try:
+            return connection.connect(path)
+        except BlockingIOError:
+            if clock.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def check_server(connection: socket.socket, endpoint: Endpoint) -> None:

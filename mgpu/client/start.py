@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -79,9 +80,11 @@ def make_state_dir(state_dir: str) -> None:
         os.makedirs(state_dir, 0o700, exist_ok=True)
     except OSError as error:
         raise NoMaster(f"cannot make {state_dir}: {error.strerror}", "name another with --state-dir") from error
-    owner = os.stat(state_dir).st_uid
-    if owner not in (os.getuid(), 0):
-        raise NoMaster(f"{state_dir} belongs to uid {owner}", "name another with --state-dir")
+    state = os.stat(state_dir)
+    if state.st_uid not in (os.getuid(), 0):
+        raise NoMaster(f"{state_dir} belongs to uid {state.st_uid}", "name another with --state-dir")
+    if state.st_mode & 0o022:  # they could put a socket, a lock, a database of their own there
+        raise NoMaster(f"others can write {state_dir}", f"chmod go-w {shlex.quote(state_dir)}, or name another")
 
 
 @contextmanager

@@ -97,3 +97,27 @@ def test_a_path_cannot_add_headers(tmp_path: Path) -> None:
 def test_queries_are_percent_encoded() -> None:
     assert http.with_query("/v1/jobs", user="a b&c", node=None, name="", limit=3) == "/v1/jobs?user=a%20b%26c&limit=3"
     assert http.quote("../é\udcff") == "..%2F%C3%A9%FF"
+
+
+def test_a_crowd_before_the_master_is_no_missing_master(tmp_path: Path) -> None:
+    """More wait than its list holds; it takes them as soon as it can."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen(0)
+    crowd = []
+    try:
+        while True:
+            crowd.append(socket.socket(socket.AF_UNIX))
+            crowd[-1].setblocking(False)
+            crowd[-1].connect(str(tmp_path / "s"))
+    except BlockingIOError:
+        pass
+    accepted: list[socket.socket] = []
+    many = len(crowd)  # the last of them was turned away, and ours comes
+    taker = threading.Timer(0.3, lambda: accepted.extend(listener.accept()[0] for _ in range(many)))
+    taker.start()
+    crowd.append(http.connect(endpoint(tmp_path / "s")))
+    taker.join()
+    for one in (*crowd, *accepted, listener):
+        one.close()
+    assert len(accepted) == many

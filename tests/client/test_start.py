@@ -143,3 +143,15 @@ def test_another_that_never_answers_is_not_waited_for_without_end(
     monkeypatch.setattr(start, "AGAIN_S", 0.01)
     with pytest.raises(NoMaster, match="the master did not start: another master holds it"):
         start.ensure(location(tmp_path))
+
+
+def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    for mode in (0o777, 0o1777, 0o770):
+        folder.chmod(mode)
+        with pytest.raises(NoMaster, match="others can write") as caught:
+            start.make_state_dir(str(folder))
+        assert caught.value.hint.startswith(f"chmod go-w {folder}")
+    folder.chmod(0o755)
+    start.make_state_dir(str(folder))

@@ -109,6 +109,19 @@ def test_a_reader_that_goes_away(cluster: Cluster) -> None:
     assert cluster.job(job_id)["state"] == "RUNNING"
 
 
+def test_a_full_disk_here(cluster: Cluster) -> None:
+    words = cluster.argv(["srun", "sh", "-c", "echo hi; sleep 30"])
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(words, env=cluster.environ, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 75
+    last = done.stderr.splitlines()[-1]
+    found = re.fullmatch(
+        r"mgpu: cannot write the output \(No space left on device\): job (\d+) goes on; see it .*", last
+    )
+    assert found, last
+    assert cluster.job(int(found[1]))["state"] == "RUNNING"
+
+
 def test_sigint_reaches_handlers_inside(cluster: Cluster) -> None:
     """A job started by a shell in the background would have it ignored for good."""
     program = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
