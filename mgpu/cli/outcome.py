@@ -30,11 +30,15 @@ def ending(job: dict[str, Any], stopped_by_us: int | None = None) -> str:
     text = f"job {job['job_id']} {state}"
     if state in ("COMPLETED", "FAILED") and code is not None:
         text += f", {exit_words(code)}"
-    told = job.get("reason") == "NonZeroExitCode" and len(job.get("allocation") or ()) < 2
-    because = "" if told else why(job)
+    because = "" if told_by_exit_code(job) else why(job)
     if state == "CANCELLED" and stopped_by_us is not None:
         because = BY_US.get(stopped_by_us, because)
     return f"{text} ({because})" if because else text
+
+
+def told_by_exit_code(job: dict[str, Any]) -> bool:
+    """Its exit code says all that its detail does; of several ranks it does not say whose it is."""
+    return job.get("reason") == "NonZeroExitCode" and len(job.get("allocation") or ()) < 2
 
 
 def exit_words(code: int) -> str:

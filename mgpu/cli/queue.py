@@ -9,8 +9,8 @@ import click
 from mgpu import clock
 from mgpu.cli.command import Command, session_of, with_options
 from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
-from mgpu.cli.outcome import ACTIVE, placed, why
-from mgpu.cli.text import duration, epoch, local_time, table
+from mgpu.cli.outcome import ACTIVE, placed, told_by_exit_code, why
+from mgpu.cli.text import duration, epoch, local_time, table, terminal_columns
 from mgpu.client.http import with_query
 
 QUEUE_EXAMPLES = """
@@ -24,6 +24,7 @@ Examples:
   mgpu history --me               your own last jobs
   mgpu history --states FAILED,TIMEOUT -n 20
 """
+NARROW = 100  # columns
 
 
 @click.command("queue", cls=Command, epilog=QUEUE_EXAMPLES)
@@ -64,7 +65,7 @@ def ran_for(job: dict[str, Any], now: float) -> float:
 
 def place_or_reason(job: dict[str, Any]) -> str:
     place = "" if job["state"] == "PENDING" else placed(job)
-    reason = why(job)
+    reason = "" if told_by_exit_code(job) else why(job)
     return " ".join(filter(None, (place, f"({reason})" if reason else "")))
 
 
@@ -78,13 +79,15 @@ def history(context: click.Context, /, limit: int | None, **given: Any) -> None:
     if session.json:
         session.print_json(answer)
         return
-    rows = [history_row(job) for job in answer["jobs"]]
+    narrow = 0 < terminal_columns() < NARROW
+    rows = [history_row(job, narrow) for job in answer["jobs"]]
     headers = ("JOBID", "NAME", "USER", "STATE", "EXIT", "TIME", "GPUS", "ENDED", "NODE:GPU (REASON)")
     session.print_lines(table(headers, rows, right=(0, 4, 5, 6), shrink=((1, 12), (8, 12), (1, 6))))
 
 
-def history_row(job: dict[str, Any]) -> tuple[str, ...]:
-    code = job.get("exit_code")
+def history_row(job: dict[str, Any], narrow: bool) -> tuple[str, ...]:
+    """`narrow`: the time of its end without year and seconds."""
+    code, ended = job.get("exit_code"), local_time(job.get("end_time"))
     return (
         str(job["job_id"]),
         job.get("name") or "",
@@ -93,6 +96,6 @@ def history_row(job: dict[str, Any]) -> tuple[str, ...]:
         "-" if code is None else str(code),
         duration(ran_for(job, 0.0)),
         str(job.get("gpus", "")),
-        local_time(job.get("end_time")),
+        ended[5:16] if narrow and len(ended) > 16 else ended,
         place_or_reason(job),
     )
