@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from mgpu.config import times
 from mgpu.config.faults import did_you_mean
@@ -116,6 +116,22 @@ def _size(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].upper()]
 
 
+def _key_file(path: Path) -> Path:
+    """One that could be a private key; where only the public half lies beside its name, an agent has the other."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(512)
+    except FileNotFoundError:
+        if path.with_name(f"{path.name}.pub").exists():
+            return path
+        raise ValueError(f"{path} is not there") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    if b"PRIVATE KEY" not in head:
+        raise ValueError(f"{path} is not a private key")
+    return path
+
+
 def _local_path(value: Any, info: ValidationInfo) -> Any:
     """A path in a file is relative to that file."""
     if value == "":
@@ -147,6 +163,7 @@ Jump = Annotated[str, _reading(_jump)]
 RemotePath = Annotated[str, _reading(_remote_path)]
 Program = Annotated[str, _reading(_program)]
 LocalPath = Annotated[Path, BeforeValidator(_local_path)]
+KeyFile = Annotated[LocalPath, AfterValidator(_key_file)]
 Names = Annotated[list[Name], BeforeValidator(_names), Field(min_length=1)]
 Environment = Annotated[dict[str, str], BeforeValidator(_environment)]
 Seconds = Annotated[float, _reading(times.seconds), Field(gt=0)]
@@ -159,7 +176,7 @@ PlanningS = Annotated[int, _reading(_planning)]
 class Ssh(Section):
     port: Port | None = None
     user: Login | None = None
-    identity_file: LocalPath | None = None
+    identity_file: KeyFile | None = None
     known_hosts: LocalPath | None = None
     proxy_jump: Jump | None = None
 

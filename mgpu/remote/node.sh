@@ -123,7 +123,8 @@ event() { printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null
 supervise() {
   program=$MGPU_P
   mask=$MGPU_MASK
-  unset MGPU_P MGPU_MASK
+  nofork=$MGPU_F
+  unset MGPU_P MGPU_MASK MGPU_F
   dir=$1
   trap : TERM INT HUP QUIT USR1 USR2
   read -r boot </proc/sys/kernel/random/boot_id
@@ -152,7 +153,8 @@ supervise() {
 finish() {
   sizes=-
   if sizes_of; then
-    record sizes "$first,$second"
+    # a later attempt goes on in the job's own files
+    if [ -L "$dir/stdout" ] || [ -L "$dir/stderr" ]; then record sizes "$first,$second"; fi
     sizes=$first,$second,
   fi
   uptime_now
@@ -190,7 +192,6 @@ lease_of() {
 
 take_leases() {
   uuids=$2
-  case $("$flock" --help 2>&1) in *--no-fork*) nofork=-F ;; *) nofork= ;; esac
   set -- sh -c 'eval "$MGPU_P"; run "$@"' mgpu-run "$@"
   split_uuids
   for uuid in $uuids; do
@@ -659,7 +660,7 @@ op_start() {
   decode "$7"; at_home "$value"; workdir=$value
   decode "$8"; out=$value
   decode "$9"; err=$value
-  MGPU_P=$program MGPU_MASK=$mask MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P"; supervise "$@"' "mgpu-job-$1" \
+  MGPU_P=$program MGPU_MASK=$mask MGPU_F=$nofork MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P"; supervise "$@"' "mgpu-job-$1" \
     "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" </dev/null >/dev/null 2>&1
   end ok
 }
@@ -1070,6 +1071,7 @@ serve() {
   id=hello
   mask=$(umask)
   umask 077
+  case $("$flock" --help 2>&1) in *--no-fork*) nofork=-F ;; *) nofork= ;; esac
   read -r hostname </proc/sys/kernel/hostname
   read -r boot </proc/sys/kernel/random/boot_id
   missing=

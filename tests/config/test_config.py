@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mgpu.config import Config, PartitionConfig, SshSettings, load
+from mgpu.core.errors import ConfigError
 from mgpu.core.model import ExternalPolicy
 
 REPOSITORY = Path(__file__).parents[2]
@@ -52,6 +53,7 @@ def test_what_the_shipped_files_comment_out_is_right(here: Path, name: str) -> N
         bare = line.removeprefix("# ")
         lines.append(bare if bare.startswith(" ") or bare.split(" ")[0].endswith(":") else line)
     write("inventory/a.yaml", "nodes:\n  - node_id: other\n")
+    write(str(Path.home() / ".ssh/id_ed25519"), "-----BEGIN OPENSSH PRIVATE KEY-----\n")
     config = loaded("\n".join(lines))
     assert len(config.nodes) > 4
     assert config.warnings == ()
@@ -70,6 +72,7 @@ def test_defaults_and_ranges(here: Path) -> None:
     )
     write("inv/a.yaml", "nodes:\n  - {node_id: 001, devices: [0, 1], ssh: {port: 2222}}\n")
     write("inv/notes.txt", "not: [yaml")
+    write("keys/id.pub", "ssh-ed25519 AAAA")  # an agent has the other half
     write("inv/.hidden.yaml", "not: [yaml")
     config = loaded(
         "inventory: inv\n"
@@ -94,7 +97,27 @@ def test_defaults_and_ranges(here: Path) -> None:
 
 def test_an_inventory_may_be_one_file_and_its_paths_are_relative_to_it(here: Path) -> None:
     write("sub/nodes.yaml", "nodes: [{node_id: a, ssh: {identity_file: id}}]\n")
+    write("sub/id", "-----BEGIN OPENSSH PRIVATE KEY-----\n")
     assert loaded("inventory: sub/nodes.yaml\n").nodes[0].ssh.identity_file == here / "sub/id"
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("gone", "gone is not there"),
+        (".", "cannot be read: Is a directory"),
+        ("notes", "notes is not a private key"),
+        ("id.pub", "id.pub is not a private key"),
+    ],
+)
+def test_a_key_that_is_none_is_told_where_it_is_named(here: Path, key: str, fault: str) -> None:
+    write("notes", "no key\n")
+    write("id.pub", "ssh-ed25519 AAAA\n")
+    with pytest.raises(ConfigError) as raised:
+        loaded(f"nodes: [{{node_id: a, ssh: {{identity_file: {key}}}}}]\n")
+    (line,) = raised.value.faults
+    assert "c.yaml:1:" in line
+    assert fault in line
 
 
 def test_all_other_keys(here: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from time import sleep
@@ -319,9 +320,7 @@ def test_a_job_whose_run_directory_was_removed_is_ended_all_the_same(bench: Work
     wait_until(lambda: bool(living(mark)))
     place = bench.place("1.1")
     place.rename(bench.folder / "gone")
-    for path in (bench.folder / "gone").iterdir():
-        path.unlink()
-    (bench.folder / "gone").rmdir()
+    shutil.rmtree(bench.folder / "gone")
     (news,) = news_of(part_of("1.1"), bench.tokens["1.1"], bench.answer("1.1"))
     assert news.event is PartEvent.GONE
     assert bench.stop("1.1", grace_s=0) == ("ok", "stopping")
