@@ -51,6 +51,7 @@ class PartEvent(str, Enum):
 
 
 START_HANGS = "START_HANGS"  # a stop: the node took the start, and for long nothing came of it
+RUN_DIRECTORY_GONE = "RUN_DIRECTORY_GONE"  # a stop: somebody removed it, so nobody watches over the job any more
 LEFTOVER = "LEFTOVER"  # a stop: the command has ended by itself, what it left behind has to be ended
 
 _P, _E = AttemptState, PartEvent
@@ -186,7 +187,7 @@ def _stop_of(news: News) -> str:
     if news.event in (PartEvent.ORPHANED, PartEvent.STUCK):
         return news.stop or news.event.name
     if news.event is PartEvent.GONE:
-        return "RUN_DIRECTORY_GONE"
+        return RUN_DIRECTORY_GONE
     return ""
 
 
@@ -201,7 +202,11 @@ def _lost_since(part: Part, state: AttemptState, news: News) -> float | None:
 
 
 # Stops that come from trouble while the command runs: whatever it exits with then (0 too) is not its own end.
-_ENDED_BY_US = {PartEvent.ORPHANED.name: FailureClass.SUPERVISOR, START_HANGS: FailureClass.NODE_LOST}
+_ENDED_BY_US = {
+    PartEvent.ORPHANED.name: FailureClass.SUPERVISOR,
+    RUN_DIRECTORY_GONE: FailureClass.SUPERVISOR,
+    START_HANGS: FailureClass.NODE_LOST,
+}
 
 
 def _end_part(part: Part, news: News) -> Part:

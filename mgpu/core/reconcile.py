@@ -74,7 +74,9 @@ def news_of(part: Part, token: str, answer: NodeAnswer) -> list[News]:
         return _before_the_reboot(part, found, answer)
     if not gate:
         # what was not known to run when it was asked may have begun since
-        return [News(part.key, PartEvent.FOUND_ABSENT if part.started is None else PartEvent.GONE, at)]
+        if part.started is None:
+            return [News(part.key, PartEvent.FOUND_ABSENT, at)]
+        return [News(part.key, PartEvent.GONE, at, reason="its run directory was removed while it ran")]
     if gate == "fenced":
         return [News(part.key, PartEvent.FENCED, at)]
     _, _, boot_id, owner = ([*gate.split(":"), "", "", ""])[:4]

@@ -227,6 +227,12 @@ def _command(source: Mapping[str, Any]) -> Command:
         raise RequestError(
             "the command is empty: give a program after the options, as in `mgpu srun -- python train.py`"
         )
+    if form == CommandForm.ARGV and words[0].startswith("-"):
+        # bash would take it for an option of `exec`
+        raise RequestError(
+            f"the command begins with '{read.shown(words[0])}', which is no program: "
+            "mgpu's own options come before `--`, a program's behind its name"
+        )
     if form == CommandForm.SHELL and len(words) != 1:
         raise RequestError("a shell command is one line: give it as one word")
     return Command(CommandForm(form), words)

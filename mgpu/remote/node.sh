@@ -346,7 +346,7 @@ outputs() {
 
 # own_file FILE stdout|stderr -> value, its full path. It is made empty, unless an earlier attempt has written there
 own_file() {
-  case $1 in /*) value=$1 ;; *) value=$PWD/$1 ;; esac
+  case $1 in /*) value=$1 ;; *) value=${PWD%/}/$1 ;; esac
   if [ -L "$dir/append" ]; then
     { true >>"$value"; } 2>/dev/null || fail directory "cannot write $value"
     record "$2.base" "$(stat -L -c %s "$value")"

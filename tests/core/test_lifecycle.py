@@ -96,6 +96,14 @@ def test_why_a_part_ended(event: PartEvent, ran: bool, told: dict[str, object], 
     assert after.collected == (event in (PartEvent.FENCED, PartEvent.LAUNCH_FAILED))
 
 
+@pytest.mark.parametrize("code", [0, 143])
+@pytest.mark.parametrize("trouble", [PartEvent.ORPHANED, PartEvent.GONE])
+def test_an_end_that_we_brought_about_is_not_the_commands_own(trouble: PartEvent, code: int) -> None:
+    stopping = step_part(part(state=AttemptState.RUNNING, started=2.0), news(trouble, reason="removed"))
+    after = step_part(stopping, news(PartEvent.EXITED, exit_code=code))
+    assert (after.failure, after.reason) == (FailureClass.SUPERVISOR, "removed")
+
+
 def test_lost_contact_is_remembered_from_its_beginning() -> None:
     lost = step_part(part(), news(PartEvent.UNREACHABLE, 10.0, reason="timed out"))
     later = step_part(lost, news(PartEvent.UNREACHABLE, 20.0, reason="refused"))

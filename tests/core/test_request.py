@@ -339,6 +339,13 @@ def test_default_names(command: dict[str, Any], name: str) -> None:
     assert parsed(command=command).name == name
 
 
+def test_a_command_that_begins_with_an_option_is_refused() -> None:
+    """No program is called so: it is an option behind the wrong `--`."""
+    for word in ("-c", "--gpus", "-"):
+        told = refusal(command={"form": "argv", "words": [word, "2", "python"]})
+        assert told.startswith(f"the command begins with '{word}', which is no program")
+
+
 @pytest.mark.parametrize("words", [[], [""], ["  "], None])
 def test_an_empty_command_is_refused(words: list[str] | None) -> None:
     for form in ("argv", "shell"):
