@@ -59,7 +59,7 @@ def render(
     lines = [
         *_exports({**world.env, **spec.env}),
         *_virtual_env(spec.virtual_env),
-        *setup,
+        *(f"{text}\n" for text in setup),  # a line that goes on must not swallow ours
         *_exports(environment(job, part, parts, world, addresses)),
         *(['export PATH="${0%/*}/bin:$PATH"'] if spec.kind is JobKind.BATCH and spec.requeue else []),
         'export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}"',

@@ -91,6 +91,8 @@ def test_who_has_the_last_word(shell: str, tmp_path: Path) -> None:
     assert run(shell, launch, tmp_path).stdout == b"user-node-own inventory 0 []\ndefined\n"
     assert launch.shell == "bash"
     assert rendered(Command(SHELL, (line,))).shell == "sh"
+    goes_on = rendered(Command(SHELL, ('echo "$CUDA_DEVICE_ORDER"',)), world=NodeWorld(setup="true \\"))
+    assert run(shell, goes_on, tmp_path).stdout == b"PCI_BUS_ID\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
