@@ -832,7 +832,8 @@ op_events() {
   [ "${size:-0}" -gt 1000000 ] && true >"$dir"
   true >>"$dir"
   printf '%s %s begin\n' "$mark" "$id"
-  "$tail" -n 0 -s 0.05 -f "$dir" 2>/dev/null &
+  # by name: somebody may remove all of ours, and the next job makes it anew
+  "$tail" -n 0 -s 0.05 -F "$dir" 2>/dev/null &
   tail1=$!
   read -r value
   kill $tail1 2>/dev/null
