@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import LabMaker
 from tests.end_to_end.cluster import Cluster, until
 from tests.end_to_end.conftest import ClusterMaker
 from tests.lab import Lab
@@ -21,7 +22,8 @@ def kept(cluster: Cluster, *options: str) -> dict[int, str]:
 
 
 @pytest.mark.usefixtures("separate_nodes")
-def test_what_is_left_is_shown_and_removed_when_it_is_over(lab: Lab, make_cluster: ClusterMaker) -> None:
+def test_what_is_left_is_shown_and_removed_when_it_is_over(make_lab: LabMaker, make_cluster: ClusterMaker) -> None:
+    lab = make_lab(nodes=2)  # nobody else has left anything there
     cluster, other = make_cluster(lab), make_cluster(lab)
     ended = cluster.submit("-w", "node001", "echo x")
     cluster.await_job(ended, "COMPLETED")

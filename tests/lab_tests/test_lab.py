@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -52,9 +53,9 @@ def test_ssh_reaches_every_node_in_a_home_of_its_own(lab: Lab) -> None:
 
 @needs_namespaces
 def test_nodes_differ_as_machines_do(lab: Lab) -> None:
-    answers = [
-        node.run("hostname; cat /proc/sys/kernel/random/boot_id; ls /tmp; cat /proc/1/stat") for node in lab.nodes
-    ]
+    with tempfile.NamedTemporaryFile(dir="/tmp") as here:
+        question = f"hostname; cat /proc/sys/kernel/random/boot_id; ls {here.name} 2>/dev/null; cat /proc/1/stat"
+        answers = [node.run(question) for node in lab.nodes]
     assert [answer.stdout.splitlines()[0] for answer in answers] == ["node001", "node002"]
     assert len({answer.stdout.splitlines()[1] for answer in answers}) == 2
     assert all(len(answer.stdout.splitlines()) == 3 for answer in answers), "/tmp is not the node's own"
