@@ -12,7 +12,7 @@ from mgpu import clock as system_clock
 from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core import health, retry, schedule
-from mgpu.core.errors import InvalidTransition, MgpuError, NotFound, StoreError
+from mgpu.core.errors import MgpuError, NotFound, StoreError
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import (
     AttemptState,
@@ -122,11 +122,11 @@ class Master:
             return self._tick()
         except StoreError as error:
             self._trouble(f"{error.message}; {error.hint}")
-        except InvalidTransition as error:
-            # what was heard is dropped; the next look tells it again
+        except Exception as error:
+            # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it again
             self._backlog.clear()
-            log.exception("a programmer's error")
-            self._trouble(f"internal error: {error}")
+            log.exception("a pass failed")
+            self._trouble(f"internal error: {type(error).__name__}: {error}")
         return _TROUBLE_PAUSE_S
 
     def _tick(self) -> float:
