@@ -123,7 +123,7 @@ class Master:
         except StoreError as error:
             self._trouble(f"{error.message}; {error.hint}")
         except Exception as error:
-            # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it again
+            # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it anew
             self._backlog.clear()
             log.exception("a pass failed")
             self._trouble(f"internal error: {type(error).__name__}: {error}")
