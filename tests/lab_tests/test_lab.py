@@ -44,10 +44,11 @@ def node(lab: Lab) -> Iterator[Node]:
 
 def test_ssh_reaches_every_node_in_a_home_of_its_own(lab: Lab) -> None:
     for node in lab.nodes:
-        done = ssh(lab, node, 'echo "$HOME $(pwd)"; touch seen-$$; ls')
-        home, cwd = done.stdout.splitlines()[0].split()
+        done = ssh(lab, node, f'echo "$HOME $(pwd)"; touch seen-{node.name}; ls -d seen-*')
+        (home, cwd), *seen = [line.split() for line in done.stdout.splitlines()]
         assert home == cwd
-        assert len(done.stdout.splitlines()) == 2, "a file of the other node is here"
+        assert seen == [[f"seen-{node.name}"]], "a file of the other node is here"
+    for node in lab.nodes:
         node.run("rm seen-*")
 
 

@@ -19,7 +19,7 @@ from tests.sim.simulation import simulate
 from tests.sim.weather import KINDS, strongest
 from tests.sim.world import Violation
 
-SEEDS = range(200)
+SEEDS = range(120)
 A_BLOCK = 8
 
 
