@@ -35,7 +35,7 @@ from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
-from mgpu.master.inbox import Collected, Done, GivenUp, Heard, Inbox, Message, Probed
+from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Probed
 from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
 from mgpu.master.realise import Realiser
@@ -123,8 +123,9 @@ class Master:
         except StoreError as error:
             self._trouble(f"{error.message}; {error.hint}")
         except Exception as error:
-            # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it anew
-            self._backlog.clear()
+            # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it.
+            # That an order was carried out is told once only, and without it the order would never be given again
+            self._backlog = [message for message in self._backlog if isinstance(message, Done)]
             log.exception("a pass failed")
             self._trouble(f"internal error: {type(error).__name__}: {error}")
         return _TROUBLE_PAUSE_S
@@ -204,8 +205,6 @@ class Master:
                 with self._probes:
                     self._probe_count[message.node] = self._probe_count.get(message.node, 0) + 1
                     self._probes.notify_all()
-            elif isinstance(message, Collected):
-                self._spool.notify(message.key.job_id)
             elif isinstance(message, GivenUp):
                 message.done.set()
 
