@@ -14,7 +14,8 @@ from mgpu.config.schema import NAME, InventoryFile, NodeDefaults, Settings
 from mgpu.config.trust import trusted
 from mgpu.config.validate import validate
 from mgpu.core.errors import ConfigError
-from mgpu.core.model import NodeFacts, NodeName
+from mgpu.core.model import NodeName
+from mgpu.core.plan import NodeFacts
 
 
 def load(path: Path | None) -> Config:

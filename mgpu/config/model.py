@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from mgpu.core.model import ExternalPolicy, NodeFacts, NodeName, PartitionFacts
+from mgpu.core.model import NodeName
+from mgpu.core.plan import ExternalPolicy, NodeFacts, PartitionFacts
 
 DAY_S = 86_400
 OUTPUT_MAX = 10 << 30  # bytes

@@ -14,7 +14,8 @@ from mgpu.config.schema import NAME, External, NodeDefaults, NodeEntry, Section
 from mgpu.config.validate import validate
 from mgpu.core.errors import RequestError
 from mgpu.core.hostlist import expand, in_step
-from mgpu.core.model import ExternalPolicy, NodeFacts, NodeName
+from mgpu.core.model import NodeName
+from mgpu.core.plan import ExternalPolicy, NodeFacts
 
 S = TypeVar("S", bound=Section)
 

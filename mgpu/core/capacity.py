@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mgpu.core.gputype import kind_of
-from mgpu.core.model import DeviceView, NodeView, Request
+from mgpu.core.model import Request
+from mgpu.core.plan import DeviceView, NodeView
 
 ANY_KIND = "*"
 UNBOUNDED = 1 << 20  # a node never seen, whose gpu_count the inventory does not say

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from mgpu.core import capacity as cap
 from mgpu.core.gputype import accepted_kinds, kind_of, known_types, no_such_type
-from mgpu.core.model import DeviceState, DeviceView, NodeName, NodeView, Request
+from mgpu.core.model import NodeName, Request
+from mgpu.core.plan import DeviceState, DeviceView, NodeView
 from mgpu.core.shape import Shape, shape_of
 
 

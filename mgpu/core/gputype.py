@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mgpu.core.errors import RequestError
-from mgpu.core.model import DeviceView, NodeView
+from mgpu.core.plan import DeviceView, NodeView
 
 Words = tuple[str, ...]
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from mgpu.core.errors import InvalidTransition
 from mgpu.core.lifecycle import NODE_TABLE
-from mgpu.core.model import Node, NodeState, Observation
+from mgpu.core.model import NodeState
+from mgpu.core.observation import Node, Observation
 
 _FIRST_RETRY_S = 1.0
 _DRAINS = (NodeState.DRAINING, NodeState.DRAINED)

@@ -1,7 +1,8 @@
 """The values that flow through mgpu: frozen, without behaviour beyond simple questions about themselves.
 
     JobSpec -> Job -> Attempt -> Part (the attempt's share on one node) -> devices held
-    Observation -> NodeView -> Snapshot -> Plan
+
+What is known of nodes is in `observation`, what the planner sees and says in `plan`.
 
 Units: times are seconds since the epoch (UTC, float), durations seconds, memory MiB, utilisation percent.
 """
@@ -18,14 +19,14 @@ NodeName = NewType("NodeName", str)
 DeviceUuid = NewType("DeviceUuid", str)
 
 
-class _Word(str, Enum):
+class Word(str, Enum):
     """An enum whose members print as their word."""
 
     def __str__(self) -> str:
         return str(self.value)
 
 
-class JobState(_Word):
+class JobState(Word):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
@@ -39,7 +40,7 @@ class JobState(_Word):
         return self not in (JobState.PENDING, JobState.RUNNING)
 
 
-class AttemptState(_Word):
+class AttemptState(Word):
     """Also the state of a part. All but ENDED hold devices."""
 
     STARTING = "STARTING"
@@ -53,7 +54,7 @@ class AttemptState(_Word):
         return self is not AttemptState.ENDED
 
 
-class NodeState(_Word):
+class NodeState(Word):
     UNKNOWN = "UNKNOWN"
     UP = "UP"
     DRAINING = "DRAINING"
@@ -61,26 +62,18 @@ class NodeState(_Word):
     DOWN = "DOWN"
 
 
-class DeviceState(_Word):
-    FREE = "free"
-    ALLOCATED = "allocated"
-    EXTERNAL = "external"
-    UNHEALTHY = "unhealthy"
-    UNKNOWN = "unknown"  # could not be read: treated as taken
-
-
-class JobKind(_Word):
+class JobKind(Word):
     SRUN = "srun"
     BATCH = "batch"
 
 
-class CommandForm(_Word):
+class CommandForm(Word):
     ARGV = "argv"  # words go to the program byte for byte
     SHELL = "shell"  # one shell command line
     SCRIPT = "script"  # the text of a script file; words are its arguments
 
 
-class FailureClass(_Word):
+class FailureClass(Word):
     """Why an attempt ended other than by the command's own exit. Decides what `retry` says."""
 
     NONE = ""
@@ -259,19 +252,6 @@ class PartKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A row per node of the inventory. `observation` is the last good one."""
-
-    name: NodeName
-    state: NodeState = NodeState.UNKNOWN
-    reason: str = ""
-    since: float | None = None  # of that state
-    last_seen: float | None = None
-    failures: int = 0  # in a row
-    observation: Observation | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Audit:
     """One thing that happened. `who` is a login, or "master"."""
 
@@ -281,213 +261,3 @@ class Audit:
     job_id: JobId | None = None
     node: NodeName | None = None
     detail: str = ""
-
-
-# --- what a node says -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class GpuReading:
-    """One GPU as nvidia-smi reports it. `fault` "" = nothing wrong seen; None = the tool does not say."""
-
-    index: int | None
-    uuid: DeviceUuid
-    bus_id: str
-    name: str
-    memory_total_mib: int | None = None
-    memory_used_mib: int | None = None
-    utilization: int | None = None
-    fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuProcess:
-    """A process on a GPU. `session` is its session id, `token` that of the attempt it came from, if readable."""
-
-    pid: int
-    uuid: DeviceUuid
-    memory_mib: int | None = None
-    user: str = ""
-    command: str = ""
-    age_s: int | None = None
-    session: int | None = None
-    token: str = ""
-    exists: bool = True  # False: nvidia-smi names a pid that the node no longer has
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """A node's parsed answer. `fault` "" = the GPUs could be read; else why not, and all of them are unknown."""
-
-    node: NodeName
-    at: float
-    boot_id: str
-    hostname: str
-    gpus: tuple[GpuReading, ...] = ()
-    processes: tuple[GpuProcess, ...] = ()
-    fault: str = ""
-    clock_offset_s: float = 0.0  # node's clock minus ours
-    notes: tuple[str, ...] = ()  # rows that could not be read, in words
-
-
-# --- what the planner sees and says ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceView:
-    """A GPU of a node as the planner sees it. `kind` is the inventory's gpu_type, "" = judge by `name`."""
-
-    uuid: DeviceUuid
-    index: int
-    name: str
-    kind: str
-    memory_total_mib: int | None
-    state: DeviceState
-    reason: str = ""
-    job_id: JobId | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """`usable` False: nothing may start there, `reason` says why (a usable node may have a reason too: degraded).
-
-    `jobs` = attempts that run there now, `exclusive` = the one that has the node for itself alone.
-    """
-
-    name: NodeName
-    usable: bool
-    reason: str
-    devices: tuple[DeviceView, ...]
-    partitions: tuple[str, ...] = ()
-    switch: str = ""
-    jobs: int = 0
-    expected_gpus: int | None = None  # how many the inventory promises to mgpu; None = it does not say
-    gpu_type: str = ""  # the inventory's, for a node that was never seen
-    exclusive: JobId | None = None
-    only: tuple[int, ...] | None = None  # the inventory's `devices`: the indices that are mgpu's
-
-
-@dataclass(frozen=True, slots=True)
-class PendingJob:
-    job_id: JobId
-    user: str
-    request: Request
-    priority: int
-    submit_time: float
-    not_before: float = 0.0
-    avoid: tuple[NodeName, ...] = ()
-    failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    now: float
-    nodes: tuple[NodeView, ...]
-    pending: tuple[PendingJob, ...]
-    default_policy: str = "fill_first"
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedPart:
-    rank: int
-    node: NodeName
-    devices: tuple[int, ...]
-    uuids: tuple[DeviceUuid, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    job_id: JobId
-    parts: tuple[PlacedPart, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Why a job does not start now. `reason` is a code (Resources, BeginTime, NodeDown, ...), `detail` says it in
-    words, `nodes` holds the reason of each node in the inventory's order."""
-
-    job_id: JobId
-    reason: str
-    detail: str
-    nodes: tuple[tuple[NodeName, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    starts: tuple[Start, ...]
-    waits: tuple[Wait, ...]
-
-
-# --- what the inventory says, and what a probe brings back unparsed --------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """A node as the inventory describes it, as far as planning needs it. `devices` None = all GPUs are ours."""
-
-    name: NodeName
-    hostname: str = ""
-    gpu_count: int | None = None
-    devices: tuple[int, ...] | None = None
-    gpu_type: str = ""
-    partitions: tuple[str, ...] = ()
-    switch: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
-    """A partition's limits. `allow_users` () = everybody; times None = no limit."""
-
-    name: str
-    default_time_s: int | None = None
-    max_time_s: int | None = None
-    priority: int = 0
-    allow_users: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NodeHolds:
-    """What our own jobs have on one node: by device, and how their processes are told from others'.
-
-    `tokens` and `sessions` are those of attempts that still hold something there.
-    """
-
-    devices: Mapping[DeviceUuid, JobId] = field(default_factory=dict)
-    tokens: Mapping[str, JobId] = field(default_factory=dict)
-    sessions: Mapping[int, JobId] = field(default_factory=dict)
-    jobs: int = 0
-    exclusive: JobId | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ExternalPolicy:
-    """Which foreign processes make a GPU `external`. A process whose command is ignored, or whose known memory is
-    below the threshold, does not count. policy "ignore" = none counts."""
-
-    policy: str = "avoid"
-    ignore: tuple[str, ...] = ()
-    memory_threshold_mib: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RawProbe:
-    """What node.sh `probe` printed, cut into its sections.
-
-    `gpu_text`: stdout of `nvidia-smi --query-gpu=index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu
-    --format=csv,noheader,nounits` (fields as in probe.GPU_FIELDS), `apps_text`: stdout of
-    `--query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader,nounits`, each with its exit status
-    (127 = no nvidia-smi; 124 or 137 = it hung and was killed). `process_text`: for each pid of `apps_text` that the
-    node has, a line `pid user age_s session token command` (token "-" = none or not readable; the command comes last
-    and may hold spaces).
-    """
-
-    boot_id: str
-    hostname: str
-    epoch_s: float
-    gpu_status: int
-    gpu_text: str
-    apps_status: int
-    apps_text: str
-    process_text: str
-    smi_path: str = ""  # "" = not found
-    searched: str = ""  # the PATH searched

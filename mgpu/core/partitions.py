@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from mgpu.core import payload as read
 from mgpu.core.errors import NotAllowed, RequestError
-from mgpu.core.model import NodeView, PartitionFacts, Request
+from mgpu.core.model import Request
+from mgpu.core.plan import NodeView, PartitionFacts
 from mgpu.core.timelimit import parse_time_limit, render_time_limit
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mgpu.core.feasible import Ask, Verdict
-from mgpu.core.model import DeviceView, NodeName, NodeView, PlacedPart
+from mgpu.core.model import NodeName
+from mgpu.core.plan import DeviceView, NodeView, PlacedPart
 from mgpu.core.policies import Candidate, Policy, ordered
 
 Share = tuple[Candidate, int]

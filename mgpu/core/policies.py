@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mgpu.core.model import DeviceView, NodeView
+from mgpu.core.plan import DeviceView, NodeView
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mgpu.core.model import DeviceUuid, GpuProcess, GpuReading, NodeName, Observation, RawProbe
+from mgpu.core.model import DeviceUuid, NodeName
+from mgpu.core.observation import GpuProcess, GpuReading, Observation, RawProbe
 
 GPU_FIELDS = ("index", "uuid", "pci.bus_id", "name", "memory.total", "memory.used", "utilization.gpu")
 APP_FIELDS = ("gpu_uuid", "pid", "used_memory")

@@ -16,17 +16,9 @@ from mgpu.core.capacity import known_indices
 from mgpu.core.errors import RequestError
 from mgpu.core.feasible import impossible
 from mgpu.core.gputype import check_types, parse_types
-from mgpu.core.model import (
-    Command,
-    CommandForm,
-    JobKind,
-    JobSpec,
-    NodeName,
-    NodeView,
-    PartitionFacts,
-    Request,
-)
+from mgpu.core.model import Command, CommandForm, JobKind, JobSpec, NodeName, Request
 from mgpu.core.partitions import admit
+from mgpu.core.plan import NodeView, PartitionFacts
 from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape
 from mgpu.core.signals import parse_warning

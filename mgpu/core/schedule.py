@@ -14,19 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mgpu.core.feasible import Ask, Verdict, ask_for, enough, examine
-from mgpu.core.model import (
-    DeviceState,
-    NodeName,
-    NodeView,
-    PendingJob,
-    PlacedPart,
-    Plan,
-    Request,
-    Snapshot,
-    Start,
-    Wait,
-)
+from mgpu.core.model import NodeName, Request
 from mgpu.core.placement import place
+from mgpu.core.plan import DeviceState, NodeView, PendingJob, PlacedPart, Plan, Snapshot, Start, Wait
 from mgpu.core.policies import POLICIES, Policy, PolicyError
 
 NodeReasons = tuple[tuple[NodeName, str], ...]

@@ -47,11 +47,6 @@ def shape_of(request: Request) -> Shape:
     return Shape(gpus, (share + 1,) * rest + (share,) * (nodes - rest), request.nodelist)
 
 
-def total_gpus(request: Request) -> int:
-    """What `queue` shows as the job's GPUs."""
-    return shape_of(request).total
-
-
 def check_shape(request: Request) -> None:
     """Raises RequestError, in one line, for options that contradict each other."""
     _check_sizes(request)

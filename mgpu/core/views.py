@@ -11,21 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mgpu.core.feasible import gib
-from mgpu.core.model import (
-    DeviceState,
-    DeviceUuid,
-    DeviceView,
-    ExternalPolicy,
-    GpuProcess,
-    GpuReading,
-    JobId,
-    Node,
-    NodeFacts,
-    NodeHolds,
-    NodeState,
-    NodeView,
-    Observation,
-)
+from mgpu.core.model import DeviceUuid, JobId, NodeState
+from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
+from mgpu.core.plan import DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
 from mgpu.core.probe import UNREADABLE_PID
 
 NO_INDEX = -1  # of a GPU that is lost: nvidia-smi no longer tells it

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from mgpu.core import health, lifecycle, retry
 from mgpu.core.lifecycle import News, PartEvent
-from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, Node, NodeName, Part, PartKey
+from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part, PartKey
+from mgpu.core.observation import Node
 from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Collected, GivenUp, Heard, Message, Probed, Silent

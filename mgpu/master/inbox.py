@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from mgpu.core.health import ProbeFailure
 from mgpu.core.lifecycle import News
-from mgpu.core.model import NodeName, Observation, PartKey
+from mgpu.core.model import NodeName, PartKey
+from mgpu.core.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)

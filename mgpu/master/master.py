@@ -14,20 +14,9 @@ from mgpu.config.model import Config
 from mgpu.core import health, retry, schedule
 from mgpu.core.errors import MgpuError, NotFound, StoreError
 from mgpu.core.lifecycle import PartEvent
-from mgpu.core.model import (
-    AttemptState,
-    Audit,
-    Job,
-    JobId,
-    Node,
-    NodeName,
-    NodeState,
-    NodeView,
-    Part,
-    Plan,
-    Start,
-    Wait,
-)
+from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, NodeState, Part
+from mgpu.core.observation import Node
+from mgpu.core.plan import NodeView, Plan, Start, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
 from mgpu.core.residue import Residue

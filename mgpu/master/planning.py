@@ -13,24 +13,9 @@ from dataclasses import dataclass, replace
 
 from mgpu.config.model import Config
 from mgpu.core import lifecycle
-from mgpu.core.model import (
-    Attempt,
-    AttemptState,
-    Audit,
-    DeviceUuid,
-    Job,
-    JobId,
-    JobState,
-    Node,
-    NodeHolds,
-    NodeName,
-    NodeView,
-    Observation,
-    Part,
-    PendingJob,
-    Snapshot,
-    Start,
-)
+from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
+from mgpu.core.observation import Node, Observation
+from mgpu.core.plan import NodeHolds, NodeView, PendingJob, Snapshot, Start
 from mgpu.core.views import node_view
 from mgpu.master.absorb import WHO
 from mgpu.master.board import Board

@@ -9,7 +9,8 @@ from typing import Protocol
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import Config, NodeConfig
 from mgpu.core.errors import NotAllowed, NotFound
-from mgpu.core.model import Audit, Job, JobId, NodeName, NodeView, Wait
+from mgpu.core.model import Audit, Job, JobId, NodeName
+from mgpu.core.plan import NodeView, Wait
 from mgpu.core.residue import Residue
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool

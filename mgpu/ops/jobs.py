@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from mgpu.core.errors import RequestError
-from mgpu.core.model import Job, JobId, JobState, Part, Wait
+from mgpu.core.model import Job, JobId, JobState, Part
+from mgpu.core.plan import Wait
 from mgpu.ops import render
 from mgpu.ops.context import Context, find_job
 from mgpu.ops.render import Json

@@ -8,7 +8,8 @@ from typing import Any
 from mgpu import clock
 from mgpu.config.model import NodeConfig
 from mgpu.core.errors import RequestError
-from mgpu.core.model import AttemptState, Audit, Node
+from mgpu.core.model import AttemptState, Audit
+from mgpu.core.observation import Node
 from mgpu.ops import render
 from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
 from mgpu.ops.render import Json

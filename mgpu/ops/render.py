@@ -7,21 +7,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from mgpu.config.model import NodeConfig
-from mgpu.core.model import (
-    Attempt,
-    DeviceState,
-    DeviceUuid,
-    DeviceView,
-    GpuProcess,
-    Job,
-    JobId,
-    JobState,
-    Node,
-    NodeView,
-    Observation,
-    Part,
-    Wait,
-)
+from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part
+from mgpu.core.observation import GpuProcess, Node, Observation
+from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait
 from mgpu.core.shape import shape_of
 from mgpu.core.views import NO_INDEX
 

@@ -9,8 +9,9 @@ from typing import Any
 from mgpu import clock
 from mgpu.core import payload as read
 from mgpu.core.errors import RequestError
-from mgpu.core.model import Audit, Job, JobId, JobState, NodeView, Part
+from mgpu.core.model import Audit, Job, JobId, JobState, Part
 from mgpu.core.partitions import admit, new_limit
+from mgpu.core.plan import NodeView
 from mgpu.core.timelimit import render_time_limit
 from mgpu.ops.cancel import AlreadyEnded
 from mgpu.ops.context import Caller, Context, find_job, require_owner

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from mgpu import clock
 from mgpu.core.launch import Launch
-from mgpu.core.model import DeviceUuid, RawProbe
+from mgpu.core.model import DeviceUuid
+from mgpu.core.observation import RawProbe
 from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
 from mgpu.core.reconcile import NodeAnswer, PartAnswer, uptime_of
 from mgpu.core.residue import Residue, parse_residue

@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 from sqlalchemy.sql.expression import ScalarSelect
 
-from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobState, Node, NodeName, Part
+from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
+from mgpu.core.observation import Node
 from mgpu.store import tables
 from mgpu.store.rows import from_row
 

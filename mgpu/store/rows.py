@@ -1,4 +1,4 @@
-"""Values of `core.model` to rows of `tables` and back, by their annotations: one field, one column.
+"""Values of the core to rows of `tables` and back, by their annotations: one field, one column.
 
 Words and numbers go as they are, enums as their word, everything else as JSON text.
 """

@@ -1,4 +1,4 @@
-"""The schema. A row holds one value of `core.model`: a column per field, JSON text where a field is itself a value.
+"""The schema. A row holds one value of the core: a column per field, JSON text where a field is itself a value.
 
 `REVISION` names this schema; migrations/versions holds the steps that lead from older ones to it, and a test checks
 that they end at the same place.

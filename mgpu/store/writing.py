@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Insert, Table, Update, bindparam, insert, update
 from sqlalchemy.exc import IntegrityError
 
-from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, Node, NodeName, Part
+from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, Part
+from mgpu.core.observation import Node
 from mgpu.store import tables
 from mgpu.store.reading import Reader
 from mgpu.store.rows import to_row

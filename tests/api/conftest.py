@@ -18,26 +18,9 @@ from mgpu.client import http
 from mgpu.client.websocket import WebSocket
 from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core.errors import MgpuError
-from mgpu.core.model import (
-    Attempt,
-    AttemptState,
-    Audit,
-    DeviceUuid,
-    ExternalPolicy,
-    GpuProcess,
-    GpuReading,
-    Job,
-    JobId,
-    Node,
-    NodeFacts,
-    NodeHolds,
-    NodeName,
-    NodeState,
-    NodeView,
-    Observation,
-    Part,
-    Wait,
-)
+from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, NodeState, Part
+from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
+from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView, Wait
 from mgpu.core.residue import Residue
 from mgpu.core.views import node_view
 from mgpu.ops.context import Context, HostKey, HostKeys

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mgpu.client import http
-from mgpu.core.model import AttemptState, JobState, NodeName, PartitionFacts, Wait
+from mgpu.core.model import AttemptState, JobState, NodeName
+from mgpu.core.plan import PartitionFacts, Wait
 from mgpu.ops import cancel as ops_cancel
 from mgpu.ops import output as ops_output
 from mgpu.ops import update as ops_update

@@ -8,7 +8,8 @@ import pytest
 
 from mgpu.client.http import MasterError
 from mgpu.client.websocket import BINARY, StreamClosed
-from mgpu.core.model import AttemptState, JobState, Wait
+from mgpu.core.model import AttemptState, JobState
+from mgpu.core.plan import Wait
 
 HEAD = struct.Struct(">BHQ")
 

@@ -9,7 +9,7 @@ import pytest
 
 from mgpu.config import Config, PartitionConfig, SshSettings, load
 from mgpu.core.errors import ConfigError
-from mgpu.core.model import ExternalPolicy
+from mgpu.core.plan import ExternalPolicy
 
 REPOSITORY = Path(__file__).parents[2]
 

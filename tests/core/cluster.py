@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mgpu.core.model import (
-    DeviceState,
-    DeviceUuid,
-    DeviceView,
-    JobId,
-    NodeName,
-    NodeView,
-    PendingJob,
-    Request,
-    Snapshot,
-)
+from mgpu.core.model import DeviceUuid, JobId, NodeName, Request
+from mgpu.core.plan import DeviceState, DeviceView, NodeView, PendingJob, Snapshot
 
 A100 = "NVIDIA A100-SXM4-80GB"
 LETTERS = {

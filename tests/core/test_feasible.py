@@ -9,7 +9,8 @@ import pytest
 from cluster import A100, down, node
 
 from mgpu.core.feasible import ask_for, examine, impossible
-from mgpu.core.model import JobId, NodeName, NodeView, Request
+from mgpu.core.model import JobId, NodeName, Request
+from mgpu.core.plan import NodeView
 
 R3090 = "NVIDIA GeForce RTX 3090"
 

@@ -9,7 +9,7 @@ from cluster import A100, down, node
 
 from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, known_types, match, parse_types
-from mgpu.core.model import NodeView
+from mgpu.core.plan import NodeView
 
 R3090, R3090TI, R4090 = "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090"
 A10, H100, H100P = "NVIDIA A10", "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe"

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mgpu.core.health import ProbeFailure, next_probe_in, seen, unseen
-from mgpu.core.model import Node, NodeName, NodeState, Observation
+from mgpu.core.model import NodeName, NodeState
+from mgpu.core.observation import Node, Observation
 
 NAME = NodeName("node001")
 GOOD = Observation(NAME, 50.0, "boot", "host")

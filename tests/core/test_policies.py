@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cluster import node
 
-from mgpu.core.model import DeviceState
+from mgpu.core.plan import DeviceState
 from mgpu.core.policies import POLICIES, Candidate, Policy, PolicyError, ordered
 
 

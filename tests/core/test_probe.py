@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgpu.core.model import DeviceState as S
-from mgpu.core.model import ExternalPolicy, Node, NodeFacts, NodeHolds, NodeName, NodeState, RawProbe
+from mgpu.core.model import NodeName, NodeState
+from mgpu.core.observation import Node, RawProbe
+from mgpu.core.plan import DeviceState as S
+from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds
 from mgpu.core.probe import bus_number, parse_probe, renumbered
 from mgpu.core.views import node_view
 

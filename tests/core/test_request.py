@@ -8,9 +8,10 @@ import pytest
 from cluster import A100, down, node
 
 from mgpu.core.errors import MgpuError, NotAllowed, RequestError
-from mgpu.core.model import Command, CommandForm, JobKind, JobSpec, PartitionFacts, Request
+from mgpu.core.model import Command, CommandForm, JobKind, JobSpec, Request
+from mgpu.core.plan import PartitionFacts
 from mgpu.core.request import parse_memory_mib, parse_submission
-from mgpu.core.shape import shape_of, total_gpus
+from mgpu.core.shape import shape_of
 
 NODES = [node("node001", "...."), node("node002", "...."), node("node003", "....", "NVIDIA GeForce RTX 3090", 24576)]
 
@@ -66,7 +67,7 @@ def refusal(options: Any = None, **top: Any) -> str:
 )
 def test_shapes(options: dict[str, Any], total: int, sizes: tuple[int, ...]) -> None:
     request = parsed(options).request
-    assert (total_gpus(request), shape_of(request).sizes) == (total, sizes)
+    assert (shape_of(request).total, shape_of(request).sizes) == (total, sizes)
 
 
 def test_all_resource_options() -> None:
@@ -174,7 +175,7 @@ def test_contradictions(options: dict[str, Any], line: str) -> None:
 
 def test_agreeing_options_are_no_contradiction() -> None:
     options = {"node_gpu_ids": "node001:0,1;node002:0,1", "nodelist": "node[001-002]", "nodes": "2", "gpus": "4"}
-    assert total_gpus(parsed({**options, "gpus_per_node": "2"}).request) == 4
+    assert shape_of(parsed({**options, "gpus_per_node": "2"}).request).total == 4
 
 
 def test_a_node_that_is_down_or_unseen_is_no_bad_request() -> None:

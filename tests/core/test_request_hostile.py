@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_request import parsed, refusal
 
 from mgpu.core.errors import MgpuError
-from mgpu.core.shape import total_gpus
+from mgpu.core.shape import shape_of
 
 HOSTILE: list[dict[str, Any]] = [
     {"kind": "other"},
@@ -73,4 +73,4 @@ def test_options_are_understood_or_refused_but_never_crash(options: dict[str, An
     except MgpuError as error:
         assert error.message and "\n" not in error.message
     else:
-        assert total_gpus(spec.request) <= 12
+        assert shape_of(spec.request).total <= 12

@@ -11,7 +11,8 @@ from cluster import LETTERS, down, job, node, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgpu.core.model import DeviceState, JobId, NodeName, NodeView, Plan, Snapshot, Wait
+from mgpu.core.model import JobId, NodeName
+from mgpu.core.plan import DeviceState, NodeView, Plan, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
 from mgpu.core.schedule import plan
 

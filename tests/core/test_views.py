@@ -7,20 +7,9 @@ from typing import Any
 
 import pytest
 
-from mgpu.core.model import (
-    DeviceUuid,
-    ExternalPolicy,
-    GpuProcess,
-    GpuReading,
-    JobId,
-    Node,
-    NodeFacts,
-    NodeHolds,
-    NodeName,
-    NodeState,
-    NodeView,
-    Observation,
-)
+from mgpu.core.model import DeviceUuid, JobId, NodeName, NodeState
+from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
+from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView
 from mgpu.core.views import node_view
 
 NAME = NodeName("gpu01")

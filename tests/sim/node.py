@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mgpu.core.launch import Launch
-from mgpu.core.model import RawProbe
+from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer, PartAnswer
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import Refusal

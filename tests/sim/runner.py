@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from mgpu.core.launch import Launch
-from mgpu.core.model import DeviceUuid, RawProbe
+from mgpu.core.model import DeviceUuid
+from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import Refusal

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mgpu.config.model import Config, NodeConfig, SshSettings
-from mgpu.core.model import NodeFacts, NodeName
+from mgpu.core.model import NodeName
+from mgpu.core.plan import NodeFacts
 from tests.sim.weather import Weather, drawn
 
 

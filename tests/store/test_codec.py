@@ -7,18 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgpu.core import codec
-from mgpu.core.model import (
-    Command,
-    CommandForm,
-    GpuProcess,
-    GpuReading,
-    JobKind,
-    JobSpec,
-    Node,
-    NodeState,
-    Observation,
-    Request,
-)
+from mgpu.core.model import Command, CommandForm, JobKind, JobSpec, NodeState, Request
+from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
 
 text = st.text(st.characters(codec="utf-8") | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=8)
 number = st.integers(0, 2**62)

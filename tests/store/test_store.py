@@ -10,17 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from mgpu.core.errors import StoreError
-from mgpu.core.model import (
-    AttemptState,
-    Audit,
-    DeviceUuid,
-    JobState,
-    Node,
-    NodeName,
-    NodeState,
-    Observation,
-    Request,
-)
+from mgpu.core.model import AttemptState, Audit, DeviceUuid, JobState, NodeName, NodeState, Request
+from mgpu.core.observation import Node, Observation
 from mgpu.store.reading import JobFilter
 from mgpu.store.store import Store
 from mgpu.store.writing import HoldConflict

@@ -1,0 +1,159 @@
+"""What the planner is given and what it says: values alone; `views` makes the views, `schedule` the plan.
+
+    NodeFacts, Node, NodeHolds -> NodeView -> Snapshot -> Plan (starts, and waits with their reasons)
+
+Units as in `model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mgpu.core.model import DeviceUuid, JobId, NodeName, Request, Word
+
+# --- what it is made from -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node as the inventory describes it, as far as planning needs it. `devices` None = all GPUs are ours."""
+
+    name: NodeName
+    hostname: str = ""
+    gpu_count: int | None = None
+    devices: tuple[int, ...] | None = None
+    gpu_type: str = ""
+    partitions: tuple[str, ...] = ()
+    switch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition's limits. `allow_users` () = everybody; times None = no limit."""
+
+    name: str
+    default_time_s: int | None = None
+    max_time_s: int | None = None
+    priority: int = 0
+    allow_users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalPolicy:
+    """Which foreign processes make a GPU `external`. A process whose command is ignored, or whose known memory is
+    below the threshold, does not count. policy "ignore" = none counts."""
+
+    policy: str = "avoid"
+    ignore: tuple[str, ...] = ()
+    memory_threshold_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHolds:
+    """What our own jobs have on one node: by device, and how their processes are told from others'.
+
+    `tokens` and `sessions` are those of attempts that still hold something there.
+    """
+
+    devices: Mapping[DeviceUuid, JobId] = field(default_factory=dict)
+    tokens: Mapping[str, JobId] = field(default_factory=dict)
+    sessions: Mapping[int, JobId] = field(default_factory=dict)
+    jobs: int = 0
+    exclusive: JobId | None = None
+
+
+# --- what the planner sees and says ---------------------------------------------------------------------------------
+
+
+class DeviceState(Word):
+    FREE = "free"
+    ALLOCATED = "allocated"
+    EXTERNAL = "external"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"  # could not be read: treated as taken
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """A GPU of a node as the planner sees it. `kind` is the inventory's gpu_type, "" = judge by `name`."""
+
+    uuid: DeviceUuid
+    index: int
+    name: str
+    kind: str
+    memory_total_mib: int | None
+    state: DeviceState
+    reason: str = ""
+    job_id: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """`usable` False: nothing may start there, `reason` says why (a usable node may have a reason too: degraded).
+
+    `jobs` = attempts that run there now, `exclusive` = the one that has the node for itself alone.
+    """
+
+    name: NodeName
+    usable: bool
+    reason: str
+    devices: tuple[DeviceView, ...]
+    partitions: tuple[str, ...] = ()
+    switch: str = ""
+    jobs: int = 0
+    expected_gpus: int | None = None  # how many the inventory promises to mgpu; None = it does not say
+    gpu_type: str = ""  # the inventory's, for a node that was never seen
+    exclusive: JobId | None = None
+    only: tuple[int, ...] | None = None  # the inventory's `devices`: the indices that are mgpu's
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJob:
+    job_id: JobId
+    user: str
+    request: Request
+    priority: int
+    submit_time: float
+    not_before: float = 0.0
+    avoid: tuple[NodeName, ...] = ()
+    failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    now: float
+    nodes: tuple[NodeView, ...]
+    pending: tuple[PendingJob, ...]
+    default_policy: str = "fill_first"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPart:
+    rank: int
+    node: NodeName
+    devices: tuple[int, ...]
+    uuids: tuple[DeviceUuid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    job_id: JobId
+    parts: tuple[PlacedPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a job does not start now. `reason` is a code (Resources, BeginTime, NodeDown, ...), `detail` says it in
+    words, `nodes` holds the reason of each node in the inventory's order."""
+
+    job_id: JobId
+    reason: str
+    detail: str
+    nodes: tuple[tuple[NodeName, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    starts: tuple[Start, ...]
+    waits: tuple[Wait, ...]
