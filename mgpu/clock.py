@@ -1,7 +1,8 @@
 """The only door to the clocks, so that everything else takes `now` as an argument or a clock that can be another."""
 
 import time
-from typing import Protocol
+
+from mgpu.lean_typing import Protocol
 
 
 class Clock(Protocol):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
-import click
-
-from mgpu.cli.command import Command, session_of, with_options
 from mgpu.cli.filters import FILTERS, job_number, query
-from mgpu.cli.session import bad_request
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import say
 from mgpu.client.http import EXIT_CODES
+from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
@@ -20,18 +18,14 @@ Examples:
 """
 
 
-@click.command("cancel", cls=Command, epilog=EXAMPLES)
-@click.argument("ids", nargs=-1, metavar="[ID]...")
-@with_options(FILTERS)
-@click.pass_context
-def cancel(context: click.Context, /, ids: tuple[str, ...], **given: Any) -> int:
+@command(Argument("ids", "[ID]...", nargs="*"), *FILTERS, examples=EXAMPLES)
+def cancel(session: Session, /, ids: tuple[str, ...], **given: Any) -> int:
     """End jobs, waiting or running: by number, or all that pass the filters. Processes get SIGTERM, later SIGKILL."""
     wanted: dict[str, Any] = query(given)
     if not ids and not wanted:
         raise bad_request("which jobs?", "give numbers, or --me, --user, --state, --name, --partition")
     if ids:
         wanted["ids"] = [job_number(text) for text in ids]
-    session = session_of(context)
     answer = session.call("POST", "/v1/cancel", {"request_id": os.urandom(16).hex(), **wanted})
     errors = answer.get("errors") or []
     if session.json:

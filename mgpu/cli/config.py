@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from mgpu.cli.command import Command, Group, session_of
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import Argument, Group, command
 from mgpu.cli.text import clean, count, say
 
 COMMANDS = {"check": ("mgpu.cli.config:check", "Report all faults of the configuration.")}
@@ -17,20 +16,15 @@ Examples:
 """
 
 
-@click.group("config", cls=Group, table=COMMANDS)
-def config() -> None:
-    """Look at the configuration."""
+config = Group("config", "Look at the configuration.", COMMANDS)
 
 
-@click.command("check", cls=Command, epilog=EXAMPLES)
-@click.argument("file", required=False)
-@click.pass_context
-def check(context: click.Context, /, file: str | None) -> int:
+@command(Argument("file", nargs="?"), examples=EXAMPLES)
+def check(session: Session, /, file: str | None) -> int:
     """Load the configuration (FILE, or the one in force) and report every fault with file, line and column."""
     from mgpu.config import load
     from mgpu.core.errors import ConfigError
 
-    session = session_of(context)
     path = file or session.config_path()
     try:
         loaded = load(Path(path).absolute() if path else None)

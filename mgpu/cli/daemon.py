@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.session import Session
+from mgpu.cli.syntax import Option, command
 from mgpu.client import start
 from mgpu.client.http import MasterError
 from mgpu.client.lock import AlreadyRunning, master_lock
@@ -19,13 +17,14 @@ Examples:
 """
 
 
-@click.command("daemon", cls=Command, has_json=False, epilog=EXAMPLES)
-@click.option("--personal", is_flag=True, help="End by itself when idle for long.")
-@click.option("--ensure", is_flag=True, help="Start one in the background unless one runs, and return.")
-@click.pass_context
-def daemon(context: click.Context, /, personal: bool, ensure: bool) -> int:
+@command(
+    Option("--personal", "", "End by itself when idle for long."),
+    Option("--ensure", "", "Start one in the background unless one runs, and return."),
+    has_json=False,
+    examples=EXAMPLES,
+)
+def daemon(session: Session, /, personal: bool, ensure: bool) -> int:
     """Be the master, in the foreground, until SIGTERM, ^C or `mgpu stop`. Jobs run on without it."""
-    session = session_of(context)
     if ensure:
         start.ensure(session.location())
         return 0

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import pwd
-from typing import Any
-
-import click
 
 from mgpu.cli.session import bad_request
+from mgpu.cli.syntax import Option
+from mgpu.lean_typing import Any
 
 FILTERS = [
-    click.Option(["-u", "--user"], metavar="NAME", help="Of this user."),
-    click.Option(["--me"], is_flag=True, help="Of yourself."),
-    click.Option(["-p", "--partition"], metavar="NAME", help="In this partition."),
-    click.Option(["--states", "--state"], metavar="STATES", help="In these states, with commas between."),
-    click.Option(["--name"], metavar="NAME", help="With this name."),
+    Option("-u --user", "NAME", "Of this user."),
+    Option("--me", "", "Of yourself."),
+    Option("-p --partition", "NAME", "In this partition."),
+    Option("--states --state", "STATES", "In these states, with commas between.", key="states"),
+    Option("--name", "NAME", "With this name."),
 ]
-NODE = click.Option(["-w", "--nodelist", "node"], metavar="NODE", help="On this node.")
-LIMIT = click.Option(["-n", "--limit"], metavar="N", type=click.IntRange(1), help="At most so many (100).")
+NODE = Option("-w --nodelist", "NODE", "On this node.", key="node")
+LIMIT = Option("-n --limit", "N", "At most so many (100).", least=1)
 
 
 def query(given: dict[str, Any]) -> dict[str, str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any
 
 from mgpu import clock
 from mgpu.cli import outcome
@@ -21,6 +20,7 @@ from mgpu.cli.text import clean, cut, duration, say, terminal_columns
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.job_stream import Event, JobStream, Output
 from mgpu.client.master import Master
+from mgpu.lean_typing import Any
 
 LIMITS = ("immediate", "session_timeout", "max_wait_time", "connection_timeout", "max_consecutive_timeouts")
 STOPPED_FOLLOWING = 75

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
 
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.filters import job_number
 from mgpu.cli.outcome import ending
+from mgpu.cli.session import Session
 from mgpu.cli.signals import Signals
 from mgpu.cli.sink import Sink
+from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
 from mgpu.client.http import with_query
 from mgpu.client.job_stream import STDERR, STDOUT, Event, JobStream, Output
 from mgpu.client.master import Master
+from mgpu.lean_typing import Any, NamedTuple
 
 PIECE_B = 1 << 20
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
@@ -43,20 +42,22 @@ class Interrupted(Exception):
     """A signal ended the looking on."""
 
 
-@click.command("logs", cls=Command, has_json=False, epilog=EXAMPLES)
-@click.argument("job_id", metavar="ID")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
-@click.option("--rank", type=click.IntRange(0), metavar="R", help="Of this rank alone.")
-@click.option("--stderr", "only_stderr", is_flag=True, help="The stderr alone, on our stdout.")
-@click.option("--attempt", type=click.IntRange(1), metavar="K", help="Of this attempt (default: the last).")
-@click.option("-l", "--label", is_flag=True, help="Begin each line with its rank.")
-@click.pass_context
-def logs(context: click.Context, /, job_id: str, **given: Any) -> int:
+@command(
+    Argument("job_id", "ID"),
+    Option("-f --follow", "", "Go on until the job ends."),
+    Option("--rank", "R", "Of this rank alone.", least=0),
+    Option("--stderr", "", "The stderr alone, on our stdout.", key="only_stderr"),
+    Option("--attempt", "K", "Of this attempt (default: the last).", least=1),
+    Option("-l --label", "", "Begin each line with its rank."),
+    has_json=False,
+    examples=EXAMPLES,
+)
+def logs(session: Session, /, job_id: str, **given: Any) -> int:
     """Show the output of a job, byte for byte. ^C ends the looking on, never the job."""
     wanted = Wanted(job_number(job_id), **given)
     with Signals() as signals:
         try:
-            Viewer(session_of(context).master(), wanted, signals).run()
+            Viewer(session.master(), wanted, signals).run()
         except Interrupted as error:
             return 128 + int(error.args[0])
     return 0

@@ -6,14 +6,13 @@ import atexit
 import os
 import sys
 from contextlib import suppress
-from typing import NoReturn
 
-import click
-
-from mgpu.cli.command import Group
-from mgpu.cli.session import Session, bad_request
+from mgpu.cli import plain
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import Group
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError
+from mgpu.lean_typing import NoReturn
 
 COMMANDS = {
     "srun": ("mgpu.cli.srun:srun", "Run a job in the foreground."),
@@ -50,9 +49,7 @@ Examples:
 """
 
 
-@click.group("mgpu", cls=Group, table=COMMANDS, aliases=ALIASES, epilog=EXAMPLES)
-def cli() -> None:
-    """One queue for the GPU machines that you can SSH into."""
+CLI = Group("mgpu", "One queue for the GPU machines that you can SSH into.", COMMANDS, ALIASES, EXAMPLES)
 
 
 def main(args: list[str] | None = None) -> NoReturn:
@@ -88,21 +85,26 @@ def run(words: list[str]) -> int:
     """The exit status of one command line."""
     session = Session()
     try:
-        status = cli.main(words, prog_name="mgpu", standalone_mode=False, obj=session)
+        reading = plain.read(CLI, words)
+        if reading is None:
+            from mgpu.cli import click_reader
+
+            try:
+                read = click_reader.read(CLI, words)
+            except MasterError:
+                session.json = "--json" in (words[: words.index("--")] if "--" in words else words)
+                raise
+            if isinstance(read, int):
+                return read
+            reading = read
+        session = Session(**reading.common)
+        status = reading.command.run(session, reading.given)
         sys.stdout.flush()
-        return status if isinstance(status, int) else 0
+        return status
     except MasterError as error:
         session.print_error(error)
         return error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message(), file=sys.stderr)
-        return 2
-    except click.ClickException as error:
-        options = words[: words.index("--")] if "--" in words else words
-        session.json = session.json or "--json" in options
-        session.print_error(usage_error(error))
-        return 2
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         # As a program ended by SIGPIPE; nothing may be flushed into that pipe at exit.
@@ -111,14 +113,3 @@ def run(words: list[str]) -> int:
     except OSError as error:
         say(f"{error.filename or 'system'}: {error.strerror or error}")
         return 1
-
-
-def usage_error(error: click.ClickException) -> MasterError:
-    """One line instead of click's three."""
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "mgpu"
-    message, _, meant = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")
-    message += f" (did {meant.rstrip(')')})" if meant else ""
-    command = path.removeprefix("mgpu").strip()
-    text = f"{message[:1].lower()}{message[1:]}"
-    return bad_request(f"{command}: {text}" if command else text, f"{path} --help")

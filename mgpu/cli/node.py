@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
-import click
-
-from mgpu.cli.command import Command, Group, session_of
 from mgpu.cli.nodes import node_lines
 from mgpu.cli.session import Session, bad_request
+from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, say
 from mgpu.client.http import MasterError, quote
+from mgpu.lean_typing import Any
 
 TRUST_EXAMPLES = """
 Examples:
@@ -28,17 +26,12 @@ COMMANDS = {
 }
 
 
-@click.group("node", cls=Group, table=COMMANDS)
-def node() -> None:
-    """Act on one node."""
+node = Group("node", "Act on one node.", COMMANDS)
 
 
-@click.command("probe", cls=Command, epilog="\nExample:\n  mgpu node probe gpu01\n")
-@click.argument("name")
-@click.pass_context
-def probe(context: click.Context, /, name: str) -> None:
+@command(Argument("name"), examples="\nExample:\n  mgpu node probe gpu01\n")
+def probe(session: Session, /, name: str) -> None:
     """Ask a node now what it has and what runs there, and show it."""
-    session = session_of(context)
     answer = session.call("POST", f"/v1/nodes/{quote(name)}/probe", {})
     if session.json:
         session.print_json(answer)
@@ -46,17 +39,13 @@ def probe(context: click.Context, /, name: str) -> None:
         session.print_lines(node_lines([answer]))
 
 
-@click.command("down", cls=Command, epilog="\nExample:\n  mgpu node down gpu01 --yes\n")
-@click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_context
-def down(context: click.Context, /, name: str, yes: bool) -> int:
+@command(Argument("name"), Option("--yes", "", "Do not ask."), examples="\nExample:\n  mgpu node down gpu01 --yes\n")
+def down(session: Session, /, name: str, yes: bool) -> int:
     """Give up the jobs that contact was lost with on a node that will not come back as it was.
 
     They end as a failure of the node, and those that may are run again elsewhere, although nobody knows that they have
     ended. Should the node come back, what still runs there is ended before it gets work again.
     """
-    session = session_of(context)
     path = f"/v1/nodes/{quote(name)}"
     if not yes:
         lost = session.call("GET", f"{path}/lost")["lost"]
@@ -72,14 +61,14 @@ def down(context: click.Context, /, name: str, yes: bool) -> int:
     return 0
 
 
-@click.command("trust", cls=Command, epilog=TRUST_EXAMPLES)
-@click.argument("name")
-@click.option("--fingerprint", metavar="SHA256:...", help="Accept only the key with this fingerprint.")
-@click.option("--yes", is_flag=True, help="Accept without asking.")
-@click.pass_context
-def trust(context: click.Context, /, name: str, fingerprint: str | None, yes: bool) -> int:
+@command(
+    Argument("name"),
+    Option("--fingerprint", "SHA256:...", "Accept only the key with this fingerprint."),
+    Option("--yes", "", "Accept without asking."),
+    examples=TRUST_EXAMPLES,
+)
+def trust(session: Session, /, name: str, fingerprint: str | None, yes: bool) -> int:
     """Accept the host keys that a node shows now, after comparing their fingerprints."""
-    session = session_of(context)
     path = f"/v1/nodes/{quote(name)}"
     shown = session.call("GET", f"{path}/hostkeys")
     if shown["status"] == "same":

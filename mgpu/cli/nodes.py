@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
 from mgpu import clock
-from mgpu.cli.command import Command, session_of
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import command
 from mgpu.cli.text import clean, colourful, duration, epoch, gib, painted, table
+from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
@@ -18,11 +16,9 @@ Examples:
 HEADERS = ("GPU", "NAME", "MEMORY GiB", "UTIL", "STATE", "WHO / WHY")
 
 
-@click.command("nodes", cls=Command, epilog=EXAMPLES)
-@click.pass_context
-def nodes(context: click.Context, /) -> None:
+@command(examples=EXAMPLES)
+def nodes(session: Session, /) -> None:
     """List the nodes and their GPUs: what is free, what is taken, and by whom."""
-    session = session_of(context)
     answer = session.call("GET", "/v1/nodes")
     if session.json:
         session.print_json(answer)

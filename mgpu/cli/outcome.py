@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 from mgpu.cli.text import ranges
+from mgpu.lean_typing import Any
 
 CANCELLED_BY_ANOTHER = 143
 ACTIVE = ("PENDING", "RUNNING")

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from mgpu.cli.options import KEYS
 from mgpu.cli.session import bad_request
 from mgpu.client.http import MasterError
 from mgpu.client.locate import config_home
+from mgpu.lean_typing import Any, NamedTuple
 
 
 class OwnConfig(NamedTuple):

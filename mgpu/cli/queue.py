@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
 from mgpu import clock
-from mgpu.cli.command import Command, session_of, with_options
 from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
 from mgpu.cli.outcome import ACTIVE, placed, told_by_exit_code, why
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import command
 from mgpu.cli.text import duration, epoch, local_time, table, terminal_columns
 from mgpu.client.http import with_query
+from mgpu.lean_typing import Any
 
 QUEUE_EXAMPLES = """
 Examples:
@@ -27,12 +25,9 @@ Examples:
 NARROW = 100  # columns
 
 
-@click.command("queue", cls=Command, epilog=QUEUE_EXAMPLES)
-@with_options([*FILTERS, NODE])
-@click.pass_context
-def queue(context: click.Context, /, **given: Any) -> None:
+@command(*FILTERS, NODE, examples=QUEUE_EXAMPLES)
+def queue(session: Session, /, **given: Any) -> None:
     """List the jobs that wait or run, in their order."""
-    session = session_of(context)
     wanted = query(given)
     ended = set(wanted.get("states", "").split(",")) - {*ACTIVE, ""}
     answer = session.call("GET", with_query("/v1/jobs", scope="all" if ended else "active", **wanted))
@@ -69,12 +64,9 @@ def place_or_reason(job: dict[str, Any]) -> str:
     return " ".join(filter(None, (place, f"({reason})" if reason else "")))
 
 
-@click.command("history", cls=Command, epilog=HISTORY_EXAMPLES)
-@with_options([*FILTERS, NODE, LIMIT])
-@click.pass_context
-def history(context: click.Context, /, limit: int | None, **given: Any) -> None:
+@command(*FILTERS, NODE, LIMIT, examples=HISTORY_EXAMPLES)
+def history(session: Session, /, limit: int | None, **given: Any) -> None:
     """List the jobs that ended, the latest last."""
-    session = session_of(context)
     answer = session.call("GET", with_query("/v1/jobs", scope="ended", limit=limit or 100, **query(given)))
     if session.json:
         session.print_json(answer)

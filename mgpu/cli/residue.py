@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.session import Session, bad_request
+from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean as shown
 from mgpu.cli.text import duration, say, table
 from mgpu.client.http import MasterError, quote
+from mgpu.lean_typing import Any
 
 AT_ONCE = 16  # nodes asked; the master has as many threads for it
 HEADERS = ("WHAT", "DATABASE", "STATE", "KiB", "AGE", "NOTE")
@@ -22,18 +20,18 @@ Examples:
 """
 
 
-@click.command("doctor", cls=Command, epilog="\nExamples:\n  mgpu doctor --residue\n  mgpu doctor --residue gpu01\n")
-@click.option("--residue", is_flag=True, help="List all that mgpu has left on nodes.")
-@click.argument("names", metavar="[NODE]...", nargs=-1)
-@click.pass_context
-def doctor(context: click.Context, /, residue: bool, names: tuple[str, ...]) -> int:
+@command(
+    Option("--residue", "", "List all that mgpu has left on nodes."),
+    Argument("names", "[NODE]...", nargs="*"),
+    examples="\nExamples:\n  mgpu doctor --residue\n  mgpu doctor --residue gpu01\n",
+)
+def doctor(session: Session, /, residue: bool, names: tuple[str, ...]) -> int:
     """Look for trouble: with --residue, for what was left on nodes under their accounts.
 
     Run directories of every database, whether something of them still lives, and the lease directories of GPUs.
     """
     if not residue:
         raise bad_request("doctor only looks for what was left on nodes", "give --residue")
-    session = session_of(context)
     if names:
         wanted = [session.call("GET", f"/v1/nodes/{quote(name)}")["node_id"] for name in dict.fromkeys(names)]
     else:
@@ -93,12 +91,13 @@ def database(item: dict[str, Any]) -> str:
     return "this" if item["this_database"] else item["database"][:8]
 
 
-@click.command("clean", cls=Command, epilog=CLEAN_EXAMPLES)
-@click.argument("name")
-@click.option("--all", "everything", is_flag=True, help="Also what other databases of this account left.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_context
-def clean(context: click.Context, /, name: str, everything: bool, yes: bool) -> int:
+@command(
+    Argument("name"),
+    Option("--all", "", "Also what other databases of this account left.", key="everything"),
+    Option("--yes", "", "Do not ask."),
+    examples=CLEAN_EXAMPLES,
+)
+def clean(session: Session, /, name: str, everything: bool, yes: bool) -> int:
     """Remove what is left on a node of jobs that have ended and whose output is collected, and leases nobody holds.
 
     What lives stays, and what is not collected. With --all, what other databases of the same account left goes too,
@@ -106,7 +105,6 @@ def clean(context: click.Context, /, name: str, everything: bool, yes: bool) -> 
     """
     from mgpu.cli.node import confirmed
 
-    session = session_of(context)
     path = f"/v1/nodes/{quote(name)}"
     if everything and not yes:
         found = session.call("GET", f"{path}/residue")["run_directories"]

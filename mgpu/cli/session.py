@@ -5,23 +5,30 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
 
 from mgpu.cli.text import clean, say
 from mgpu.client.http import MasterError
 from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, locate
 from mgpu.client.master import Master
+from mgpu.lean_typing import Any
 
 
 class Session:
-    """Filled by the global options as click meets them."""
+    """Made of the global options."""
 
-    def __init__(self) -> None:
-        self.config: str | None = None
-        self.state_dir: str | None = None
-        self.master_url: str | None = None
-        self.json = False
-        self.verbose = False
+    def __init__(
+        self,
+        config: str = "",
+        state_dir: str = "",
+        master_url: str = "",
+        json: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.config = config or None
+        self.state_dir = state_dir or None
+        self.master_url = master_url or None
+        self.json = json
+        self.verbose = verbose
         self._location: Location | None = None
 
     def location(self) -> Location:

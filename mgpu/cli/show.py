@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.filters import job_number
 from mgpu.cli.nodes import node_lines
 from mgpu.cli.outcome import part_words, placed, why
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import clean, count, duration, local_time
 from mgpu.client.http import quote
+from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
@@ -21,13 +19,9 @@ Examples:
 TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended"}
 
 
-@click.command("show", cls=Command, epilog=EXAMPLES)
-@click.argument("kind", type=click.Choice(["job", "node"]))
-@click.argument("name", metavar="ID|NAME")
-@click.pass_context
-def show(context: click.Context, /, kind: str, name: str) -> None:
+@command(Argument("kind", choices=["job", "node"]), Argument("name", "ID|NAME"), examples=EXAMPLES)
+def show(session: Session, /, kind: str, name: str) -> None:
     """Show all about a job or a node."""
-    session = session_of(context)
     path = f"/v1/jobs/{job_number(name)}" if kind == "job" else f"/v1/nodes/{quote(name)}"
     answer = session.call("GET", path)
     if session.json:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from types import FrameType
-from typing import Any
+
+from mgpu.lean_typing import Any
 
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

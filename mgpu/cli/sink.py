@@ -11,10 +11,10 @@ import re
 import select
 import stat
 from collections.abc import Callable
-from typing import Any
 
 from mgpu.cli.session import bad_request
 from mgpu.client.job_stream import STDERR, STDOUT
+from mgpu.lean_typing import Any
 
 # An unfinished line is held back for its label until this size.
 LINE_LIMIT_B = 1 << 16

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.follower import LIMITS, Follower
 from mgpu.cli.options import IMMEDIATE, job_options, seconds
+from mgpu.cli.session import Session
 from mgpu.cli.signals import Signals
 from mgpu.cli.sink import check_pattern
 from mgpu.cli.submission import Prepared, prepare, send
+from mgpu.cli.syntax import Words, command
 from mgpu.client import http
+from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
@@ -33,19 +32,17 @@ more, the job runs on. The job's stdin is empty: what it reads lies on the node.
 """
 
 
-@click.command("srun", cls=Command, words=True, has_json=False, epilog=EXAMPLES)
-@job_options(IMMEDIATE)
-@click.pass_context
-def srun(context: click.Context, /, **given: Any) -> int:
+@command(*job_options(IMMEDIATE), words=True, has_json=False, examples=EXAMPLES)
+def srun(session: Session, /, words: Words, **given: Any) -> int:
     """Run COMMAND on GPUs: wait for them, stream its output, end with its exit status.
 
     Options end at the first other word: all further words belong to COMMAND, byte for byte. Every option may also come
     from a variable (MGPU_GPU_TYPE for --gpu-type) or from config.yaml in ~/.config/mgpu.
     """
-    return follow(context, prepare(context, given, "srun"))
+    return follow(session, prepare(given, words, "srun"))
 
 
-def follow(context: click.Context, prepared: Prepared) -> int:
+def follow(session: Session, prepared: Prepared) -> int:
     """Submits and stays with the job. Gives the exit status; raises MasterError."""
     options = dict(prepared.options)
     for key in LIMITS:  # faults are told before anything is queued
@@ -56,9 +53,9 @@ def follow(context: click.Context, prepared: Prepared) -> int:
     if prepared.body["kind"] == "batch":  # its files are written on the node
         options.pop("output", None)
         options.pop("error", None)
-    master = session_of(context).master()
+    master = session.master()
     try:
-        job_id = send(context, prepared)
+        job_id = send(session, prepared)
     except KeyboardInterrupt:
         take_back(master.location.endpoint, prepared.body)
         raise

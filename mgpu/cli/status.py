@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
-from mgpu.cli.command import Command, session_of
+from mgpu.cli.session import Session
 from mgpu.cli.show import plain
+from mgpu.cli.syntax import command
 from mgpu.cli.text import clean, duration, local_time
+from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Example:
@@ -16,11 +14,9 @@ Example:
 """
 
 
-@click.command("status", cls=Command, epilog=EXAMPLES)
-@click.pass_context
-def status(context: click.Context, /) -> None:
+@command(examples=EXAMPLES)
+def status(session: Session, /) -> None:
     """Show the master that runs. None is started for this: without one the exit status is 69."""
-    session = session_of(context)
     answer = session.master(start_if_missing=False).call("GET", "/v1/status")
     if session.json:
         session.print_json(answer)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-import click
-
-from mgpu.cli.command import Command, session_of
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import command
 from mgpu.client import start
 from mgpu.client.http import MasterError
 
@@ -19,11 +18,9 @@ Example:
 """
 
 
-@click.command("stop", cls=Command, epilog=EXAMPLES)
-@click.pass_context
-def stop(context: click.Context, /) -> None:
+@command(examples=EXAMPLES)
+def stop(session: Session, /) -> None:
     """End the master, and wait until it is gone. Jobs run on; the next master takes them up again."""
-    session = session_of(context)
     master = session.master(start_if_missing=False)
     pid = master.call("GET", "/v1/status")["pid"]
     answer = master.call("POST", "/v1/stop", {})

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
 
-import click
-
-from mgpu.cli.command import job_words, session_of
 from mgpu.cli.options import WIRE_KEYS, resolve
 from mgpu.cli.own_config import load_own_config
-from mgpu.cli.session import bad_request
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.syntax import Words
 from mgpu.cli.text import say
+from mgpu.lean_typing import Any, NamedTuple
 
 SCRIPT_LIMIT_B = 4 << 20
 SCRIPT_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch", ".py")
@@ -32,11 +30,12 @@ class Prepared(NamedTuple):
     options: dict[str, str | bool]
 
 
-def prepare(context: click.Context, given: Mapping[str, Any], kind: str) -> Prepared:
+def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     """Raises MasterError (bad_request)."""
-    words, dashed = job_words(context)
+    words, dashed = typed.words, typed.dashed
     if not words:
-        raise bad_request(f"no command: what should {context.command.name} run?", f"mgpu {context.command.name} --help")
+        name = "srun" if kind == "srun" else "submit"
+        raise bad_request(f"no command: what should {name} run?", f"mgpu {name} --help")
     own = load_own_config(os.environ)
     options = resolve(given, os.environ, own.options)
     for key in ("chdir", "output", "error") if kind == "srun" else ("chdir",):
@@ -72,9 +71,9 @@ def wire_keys(kind: str) -> set[str]:
     return WIRE_KEYS - {"output", "error"} if kind == "srun" else WIRE_KEYS
 
 
-def send(context: click.Context, prepared: Prepared) -> int:
+def send(session: Session, prepared: Prepared) -> int:
     """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
-    answer = session_of(context).call("POST", "/v1/jobs", prepared.body)
+    answer = session.call("POST", "/v1/jobs", prepared.body)
     for notice in () if prepared.options.get("quiet") else answer.get("notices") or ():
         say(notice)
     return int(answer["job_id"])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.options import INTERACTIVE, REQUEUE_ON_EXIT, job_options
-from mgpu.cli.session import bad_request
+from mgpu.cli.session import Session, bad_request
 from mgpu.cli.submission import prepare, send
+from mgpu.cli.syntax import Words, command
+from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
@@ -19,24 +16,21 @@ Examples:
 """
 
 
-@click.command("submit", cls=Command, words=True, epilog=EXAMPLES)
-@job_options(REQUEUE_ON_EXIT, INTERACTIVE)
-@click.pass_context
-def submit(context: click.Context, /, **given: Any) -> int:
+@command(*job_options(REQUEUE_ON_EXIT, INTERACTIVE), words=True, examples=EXAMPLES)
+def submit(session: Session, /, words: Words, **given: Any) -> int:
     """Queue a job and print its number.
 
     COMMAND is a script if it names a file here; else one word is a shell's command line and several are a program and
     its arguments. After -- the words are always a program and its arguments. Options end at the first other word.
     """
-    prepared = prepare(context, given, "batch")
-    session = session_of(context)
+    prepared = prepare(given, words, "batch")
     if prepared.options.get("interactive"):
         from mgpu.cli.srun import follow
 
         if session.json:
             raise bad_request("--interactive has no --json", "leave out one of them")
-        return follow(context, prepared)
-    job_id = send(context, prepared)
+        return follow(session, prepared)
+    job_id = send(session, prepared)
     if session.json:
         session.print_json({"job_id": job_id})
     else:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+
+from mgpu.lean_typing import Any
 
 COLOURS = {
     "RUNNING": "32", "COMPLETED": "32", "UP": "32", "free": "32",

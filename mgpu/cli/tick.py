@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.daemon import as_master
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import command
 from mgpu.client.lock import AlreadyRunning
 
 EXAMPLES = """
@@ -14,11 +13,10 @@ Example, in a crontab:
 """
 
 
-@click.command("tick", cls=Command, has_json=False, epilog=EXAMPLES)
-@click.pass_context
-def tick(context: click.Context, /) -> int:
+@command(has_json=False, examples=EXAMPLES)
+def tick(session: Session, /) -> int:
     """Be the master for one full pass: look at the nodes, collect what ended, start what fits, and return."""
     try:
-        return as_master(session_of(context), "tick")
+        return as_master(session, "tick")
     except AlreadyRunning:
         return 0  # the master that lives does all of it

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.filters import job_number
-from mgpu.cli.session import bad_request
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import duration
 
 EXAMPLES = """
@@ -18,15 +16,15 @@ Examples:
 """
 
 
-@click.command("update", cls=Command, epilog=EXAMPLES)
-@click.argument("job_id", metavar="ID")
-@click.option("-t", "--time", metavar="LIMIT", help="New time limit, counted from the job's start; `none` removes it.")
-@click.pass_context
-def update(context: click.Context, /, job_id: str, time: str | None) -> None:
+@command(
+    Argument("job_id", "ID"),
+    Option("-t --time", "LIMIT", "New time limit, counted from the job's start; `none` removes it."),
+    examples=EXAMPLES,
+)
+def update(session: Session, /, job_id: str, time: str | None) -> None:
     """Change the time limit of a job, waiting or running."""
     if not time:
         raise bad_request("what should change?", "give --time LIMIT; none removes it")
-    session = session_of(context)
     body = {"request_id": os.urandom(16).hex(), "time": time}
     answer = session.call("POST", f"/v1/jobs/{job_number(job_id)}/update", body)
     if session.json:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import click
-
-from mgpu.cli.command import Command, session_of
 from mgpu.cli.filters import job_number
 from mgpu.cli.outcome import why as reason_of
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import clean, table
 
 EXAMPLES = """
@@ -15,12 +14,9 @@ Example:
 """
 
 
-@click.command("why", cls=Command, epilog=EXAMPLES)
-@click.argument("job_id", metavar="ID")
-@click.pass_context
-def why(context: click.Context, /, job_id: str) -> None:
+@command(Argument("job_id", "ID"), examples=EXAMPLES)
+def why(session: Session, /, job_id: str) -> None:
     """Tell why a job waits: the reason, and what each node has against it."""
-    session = session_of(context)
     answer = session.call("GET", f"/v1/jobs/{job_number(job_id)}/why")
     if session.json:
         session.print_json(answer)

@@ -11,10 +11,10 @@ import os
 import socket
 import struct
 import time
-from typing import Any, NamedTuple
 
 import mgpu
 from mgpu import clock
+from mgpu.lean_typing import Any, NamedTuple
 
 # A fresh probe of a slow node takes the longest; an answer that takes longer than this is no answer.
 ANSWER_TIMEOUT_S = 180.0

@@ -10,11 +10,11 @@ import json
 import select
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 from mgpu.client.http import MasterError, NoMaster, with_query
 from mgpu.client.master import Master
 from mgpu.client.websocket import BINARY, StreamClosed, WebSocket
+from mgpu.lean_typing import Any, NamedTuple
 
 STDOUT, STDERR = 1, 2
 HEAD = struct.Struct(">BHQ")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from mgpu.client.http import Endpoint, MasterError
+from mgpu.lean_typing import NamedTuple
 
 CONFIG_NAME = "cluster_config.yaml"
 SYSTEM_CONFIG = "/etc/mgpu/" + CONFIG_NAME

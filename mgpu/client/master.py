@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from mgpu.client import http, start
 from mgpu.client.locate import Location
 from mgpu.client.websocket import WebSocket
+from mgpu.lean_typing import Any
 
 TRIES = 4  # of a request: the master may end, and its successor too, while we wait for the answer
 

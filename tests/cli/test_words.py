@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from mgpu.cli.command import split
-from mgpu.cli.main import usage_error
+from mgpu.cli.click_reader import usage_error
 from mgpu.cli.options import resolve
 from mgpu.cli.srun import srun
 from mgpu.cli.submission import exported, virtual_env
+from mgpu.cli.syntax import GLOBAL_OPTIONS, by_flag, split
 from mgpu.client.http import MasterError
 from tests.client.peer import Peer, end
 
@@ -37,8 +37,8 @@ SPLITS = [
 
 @pytest.mark.parametrize(("line", "options", "words", "dashed"), SPLITS)
 def test_options_end_at_the_first_other_word(line: str, options: list[str], words: list[str], dashed: bool) -> None:
-    with srun.make_context("srun", ["x"], obj=object()) as context:
-        assert split(line.split()[1:], srun.get_params(context)) == (options, words, dashed)
+    before, after = split(line.split()[1:], by_flag([*srun.options, *GLOBAL_OPTIONS]))
+    assert (before, after.words, after.dashed) == (options, words, dashed)
 
 
 COMMANDS = [

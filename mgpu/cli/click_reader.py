@@ -1,0 +1,162 @@
+"""Reads a command line with click: for help, and to say what is wrong with one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+import mgpu
+from mgpu.cli.session import bad_request
+from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option, Reading, by_flag, split
+from mgpu.client.http import MasterError
+
+
+class UsageError(MasterError):
+    """The command line is wrong."""
+
+
+def read(root: Group, args: Sequence[str]) -> Reading | int:
+    """What the line says; the exit status if help was all that it asked for. Raises UsageError, MasterError."""
+    try:
+        reading = _Group(root).main(list(args), prog_name=root.name, standalone_mode=False, obj={})
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    except click.ClickException as error:
+        raise usage_error(error) from error
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    return reading if isinstance(reading, Reading) else 0
+
+
+def usage_error(error: click.ClickException) -> UsageError:
+    """One line instead of click's three."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "mgpu"
+    message, _, meant = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")
+    message += f" (did {meant.rstrip(')')})" if meant else ""
+    command = path.removeprefix("mgpu").strip()
+    text = f"{message[:1].lower()}{message[1:]}"
+    return UsageError("bad_request", f"{command}: {text}" if command else text, f"{path} --help")
+
+
+def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value:
+        context.find_root().obj[option.name] = value
+
+
+def _version(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value:
+        print(f"mgpu {mgpu.__version__}")
+        context.exit()
+
+
+def _option(option: Option, **more: Any) -> click.Option:
+    names = [*option.flags, option.key]
+    if not option.metavar:
+        return click.Option(names, is_flag=True, default=False, help=option.help, **more)
+    kind = click.STRING if option.least is None else click.IntRange(option.least)
+    return click.Option(
+        names, metavar=option.metavar, type=kind, multiple=option.repeated, help=option.help, default=None, **more
+    )
+
+
+def _argument(argument: Argument) -> click.Argument:
+    kind = click.Choice(argument.choices) if argument.choices else click.STRING
+    nargs, required = (-1, False) if argument.nargs == "*" else (1, argument.nargs == 1)
+    return click.Argument([argument.key], metavar=argument.metavar or None, type=kind, nargs=nargs, required=required)
+
+
+_GLOBALS: list[click.Parameter] = [
+    *(_option(option, expose_value=False, callback=_keep) for option in GLOBAL_OPTIONS),
+    click.Option(
+        ["--version"], is_flag=True, expose_value=False, callback=_version, is_eager=True, help="The version, and exit."
+    ),
+]
+
+
+class _WithGlobals(click.Command):
+    """Adds the global options, in a section of their own in the help."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *_GLOBALS]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, wanted in (("Options", False), ("Global options", True)):
+            records = [
+                record
+                for option in self.get_params(ctx)
+                if (option in _GLOBALS) is wanted and (record := option.get_help_record(ctx))
+            ]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples, as they were written."""
+        if self.epilog:
+            formatter.write(f"\n{self.epilog.strip(chr(10))}\n")
+
+
+class _Command(_WithGlobals):
+    """Reads, and does nothing: the reading is what its invocation returns."""
+
+    def __init__(self, command: Command) -> None:
+        parameters: list[click.Parameter] = [*map(_argument, command.arguments), *map(_option, command.options)]
+        super().__init__(command.name, params=parameters, help=command.help, epilog=command.examples)
+        self.ours = command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not self.ours.words:
+            return super().parse_args(ctx, args)
+        before, words = split(args, by_flag([*self.ours.options, *GLOBAL_OPTIONS]))
+        unread = super().parse_args(ctx, before)
+        ctx.params["words"] = words
+        return unread
+
+    def invoke(self, ctx: click.Context) -> Reading:
+        return Reading(self.ours, dict(ctx.params), ctx.find_root().obj)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), *(["[--]", "COMMAND", "[ARG]..."] if self.ours.words else [])]
+
+
+class _Group(_WithGlobals, click.Group):
+    def __init__(self, group: Group) -> None:
+        super().__init__(group.name, help=group.help, epilog=group.examples)
+        self.ours = group
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.ours.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = self.ours.get(cmd_name)
+        return _Group(found) if isinstance(found, Group) else _Command(found) if found is not None else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        command = self.get_command(ctx, args[0])
+        if command is None:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], [*self.ours.table, *self.ours.aliases], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them"
+            raise bad_request(f"{ctx.command_path} has no command {args[0]!r}", hint)
+        return args[0], command, args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        others = {name: alias for alias, name in self.ours.aliases.items()}
+        rows = [
+            (f"{name} ({others[name]})" if name in others else name, summary)
+            for name, (_, summary) in self.ours.table.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)

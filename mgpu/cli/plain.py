@@ -1,0 +1,101 @@
+"""Reads the command lines that hold nothing but known options with sound values: nearly all of them.
+
+Whatever else there may be (--help, a mistake, switches in one word) is left to click, which knows what to say. So both
+must read a plain line alike; tests/cli/test_readers.py compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Group, Option, Reading, by_flag, split
+from mgpu.lean_typing import Any
+
+
+class NotPlain(Exception):
+    """Somebody who can explain has to read it."""
+
+
+def read(root: Group, args: Sequence[str]) -> Reading | None:
+    """None if the line is not plain."""
+    try:
+        return _read(root, list(args))
+    except NotPlain:
+        return None
+
+
+def _read(root: Group, rest: list[str]) -> Reading:
+    common: dict[str, Any] = {}
+    everywhere = by_flag(GLOBAL_OPTIONS)
+    found: Any = root
+    while isinstance(found, Group):
+        while rest and rest[0].startswith("-"):
+            _take_option(rest, everywhere, common)
+        if not rest:
+            raise NotPlain
+        found = found.get(rest.pop(0))
+    if found is None:
+        raise NotPlain
+    options = {**by_flag(found.options), **everywhere}
+    given: dict[str, Any] = {option.key: option.absent for option in found.options}
+    if found.words:
+        rest, given["words"] = split(rest, options)
+    positional: list[str] = []
+    told: dict[str, Any] = {}
+    while rest:
+        if rest[0] == "--":
+            positional += rest[1:]
+            break
+        if rest[0].startswith("-") and rest[0] != "-":
+            _take_option(rest, options, told)
+        else:
+            positional.append(rest.pop(0))
+    for key, value in told.items():
+        (given if key in given else common)[key] = value
+    given.update(_arguments(found.arguments, positional))
+    return Reading(found, given, {key: value for key, value in common.items() if value})
+
+
+def _take_option(rest: list[str], options: Mapping[str, Option], told: dict[str, Any]) -> None:
+    """Moves the first word of `rest`, and its value, to `told`. Raises NotPlain."""
+    word = rest.pop(0)
+    if word.startswith("--"):
+        flag, attached, value = word.partition("=")
+    else:
+        flag, value = word[:2], word[2:]
+        attached = value
+    option = options.get(flag)
+    if option is None or (not option.metavar and attached) or (option.metavar and not attached and not rest):
+        raise NotPlain
+    if not option.metavar:
+        told[option.key] = True
+        return
+    text = value if attached else rest.pop(0)
+    if option.repeated:
+        told[option.key] = (*told.get(option.key, ()), text)
+    else:
+        told[option.key] = text if option.least is None else _whole_number(text, option.least)
+
+
+def _whole_number(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) < least:
+        raise NotPlain
+    return int(text)
+
+
+def _arguments(arguments: Sequence[Argument], words: list[str]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for argument in arguments:
+        if argument.nargs == "*":
+            given[argument.key], words = tuple(words), []
+        elif words:
+            given[argument.key], words = words[0], words[1:]
+        elif argument.nargs == "?":
+            given[argument.key] = None
+        else:
+            raise NotPlain
+        if argument.choices and given[argument.key] not in argument.choices:
+            raise NotPlain
+    if words:
+        raise NotPlain
+    return given

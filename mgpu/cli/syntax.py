@@ -1,0 +1,178 @@
+"""What a command line may hold, as data. Two read it: `plain` the lines that need no more than that, in a fraction of
+the time; `click_reader` all others, for help and for what is to be said of a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from mgpu.cli.session import Session, bad_request
+from mgpu.lean_typing import Any
+
+
+class Option:
+    """`flags`: "-G --gpus"; `metavar` "" = a switch. `key`: its name in the function, else the last flag's. `least`: it
+    is a whole number, no less than that. `bare`: its value when none is attached, as in Slurm's -I[s]."""
+
+    def __init__(
+        self,
+        flags: str,
+        metavar: str,
+        help: str,
+        *,
+        key: str = "",
+        least: int | None = None,
+        repeated: bool = False,
+        bare: str = "",
+    ) -> None:
+        self.flags = flags.split()
+        self.metavar = metavar
+        self.help = help
+        self.key = key or self.flags[-1].lstrip("-").replace("-", "_")
+        self.least = least
+        self.repeated = repeated
+        self.bare = bare
+
+    @property
+    def absent(self) -> Any:
+        """What the function gets when it is not given."""
+        return () if self.repeated else None if self.metavar else False
+
+
+class Argument:
+    """`nargs`: 1, "?" = it may be left out, "*" = any number, as a tuple."""
+
+    def __init__(self, key: str, metavar: str = "", nargs: int | str = 1, choices: Sequence[str] = ()) -> None:
+        self.key = key
+        self.metavar = metavar
+        self.nargs = nargs
+        self.choices = choices
+
+
+class Command:
+    """`words` True: everything from the first word that is no option belongs to the job and is left as it is; the
+    function gets it as `words`. `has_json` False: --json is refused."""
+
+    def __init__(
+        self,
+        function: Callable[..., int | None],
+        parameters: Iterable[Option | Argument],
+        words: bool,
+        has_json: bool,
+        examples: str,
+    ) -> None:
+        given = list(parameters)
+        self.name = function.__name__
+        self.help = function.__doc__ or ""
+        self.function = function
+        self.options = [each for each in given if isinstance(each, Option)]
+        self.arguments = [each for each in given if isinstance(each, Argument)]
+        self.words = words
+        self.has_json = has_json
+        self.examples = examples
+
+    def run(self, session: Session, given: Mapping[str, Any]) -> int:
+        """The exit status. Raises MasterError."""
+        if session.json and not self.has_json:
+            session.json = False
+            raise bad_request(f"{self.name} has no --json", "leave it out")
+        return self.function(session, **given) or 0
+
+
+def command(
+    *parameters: Option | Argument, words: bool = False, has_json: bool = True, examples: str = ""
+) -> Callable[[Callable[..., int | None]], Command]:
+    """Makes a command of a function of the session and of what is given. Its docstring is the help."""
+    return lambda function: Command(function, parameters, words, has_json, examples)
+
+
+class Group:
+    """`table`: name -> (module:command, one line for the help); `aliases`: other name -> name."""
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        table: Mapping[str, tuple[str, str]],
+        aliases: Mapping[str, str] | None = None,
+        examples: str = "",
+    ) -> None:
+        self.name = name
+        self.help = help
+        self.table = table
+        self.aliases = aliases or {}
+        self.examples = examples
+
+    def get(self, name: str) -> Command | Group | None:
+        """Imported only when it is asked for."""
+        entry = self.table.get(self.aliases.get(name, name))
+        if entry is None:
+            return None
+        module, _, variable = entry[0].partition(":")
+        found = getattr(__import__(module, fromlist=[variable]), variable)
+        assert isinstance(found, (Command, Group))
+        return found
+
+
+class Words:
+    """The job's words, and whether `--` stood before them."""
+
+    def __init__(self, words: list[str], dashed: bool) -> None:
+        self.words = words
+        self.dashed = dashed
+
+
+class Reading:
+    """What a command line says. `common`: the global options that were given, by key."""
+
+    def __init__(self, command: Command, given: dict[str, Any], common: dict[str, Any]) -> None:
+        self.command = command
+        self.given = given
+        self.common = common
+
+
+GLOBAL_OPTIONS = [
+    Option("--config", "FILE", "The cluster's configuration."),
+    Option("--state-dir", "DIR", "Where the master keeps all."),
+    Option("--master", "SOCKET", "Use the master there.", key="master_url"),
+    Option("--json", "", "JSON instead of text."),
+    Option("-v --verbose", "", "Say what is used."),
+]
+
+
+def by_flag(options: Iterable[Option]) -> dict[str, Option]:
+    return {flag: option for option in options for flag in option.flags}
+
+
+def split(args: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str], Words]:
+    """What stands before the job's words, and these. A value that may be left out is taken only when attached."""
+    valued = {flag: option for flag, option in options.items() if option.metavar}
+    before: list[str] = []
+    position = 0
+    while position < len(args):
+        arg = args[position]
+        if arg == "--":
+            return before, Words(list(args[position + 1 :]), True)
+        if len(arg) < 2 or arg[0] != "-":
+            break
+        position += 1
+        name, alone = _last_option(arg, valued)
+        option = valued.get(name)
+        if option is None or not alone:
+            before.append(arg)
+        elif option.bare:
+            before.append(arg + ("=" if arg.startswith("--") else "") + option.bare)
+        else:
+            before += [arg, *args[position : position + 1]]
+            position += 1
+    return before, Words(list(args[position:]), False)
+
+
+def _last_option(arg: str, valued: Mapping[str, Option]) -> tuple[str, bool]:
+    """The option that a value would belong to, and whether `arg` holds none for it: -QG2 -> (-G, False)."""
+    if arg.startswith("--"):
+        name, equals, _ = arg.partition("=")
+        return name, not equals
+    for place, letter in enumerate(arg[1:], 2):
+        if f"-{letter}" in valued:
+            return f"-{letter}", place == len(arg)
+    return arg[:2], True
