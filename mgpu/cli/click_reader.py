@@ -65,9 +65,8 @@ def _option(option: Option, **more: Any) -> click.Option:
 
 
 def _argument(argument: Argument) -> click.Argument:
-    kind = click.Choice(argument.choices) if argument.choices else click.STRING
     nargs, required = (-1, False) if argument.nargs == "*" else (1, argument.nargs == 1)
-    return click.Argument([argument.key], metavar=argument.metavar or None, type=kind, nargs=nargs, required=required)
+    return click.Argument([argument.key], metavar=argument.metavar or None, nargs=nargs, required=required)
 
 
 _GLOBALS: list[click.Parameter] = [
@@ -89,7 +88,9 @@ class _WithGlobals(click.Command):
             records = [
                 record
                 for option in self.get_params(ctx)
-                if (option in _GLOBALS) is wanted and (record := option.get_help_record(ctx))
+                if isinstance(option, click.Option)
+                and (option in _GLOBALS) is wanted
+                and (record := option.get_help_record(ctx))
             ]
             if records:
                 with formatter.section(title):

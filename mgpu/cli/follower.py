@@ -32,10 +32,11 @@ WAIT_WITHOUT_REASON_S = 5.0
 class Leave(Exception):
     """Ends the following, not the job."""
 
-    def __init__(self, exit_code: int, reason: str) -> None:
+    def __init__(self, exit_code: int, reason: str, job: str = "goes on") -> None:
         super().__init__(reason)
         self.exit_code = exit_code
         self.reason = reason
+        self.job = job
 
 
 class Follower:
@@ -60,6 +61,7 @@ class Follower:
         self._told_reason = ""
         self._told_attempt = 0
         self._told_notices: set[str] = set()
+        self._notices: list[str] = []
         self._status_shown = False
 
     def run(self) -> int:
@@ -75,7 +77,7 @@ class Follower:
         except Leave as leave:
             self._clear_status()
             if not self._quiet:
-                say(f"{leave.reason}: job {self._job_id} goes on; see it again with: mgpu logs -f {self._job_id}")
+                say(f"{leave.reason}: job {self._job_id} {leave.job}; see it again with: mgpu logs -f {self._job_id}")
             return leave.exit_code
         except BrokenPipeError:
             say(f"nobody reads the output: job {self._job_id} goes on; see it with: mgpu logs -f {self._job_id}")
@@ -119,8 +121,15 @@ class Follower:
         """A stream that was opened again begins with all of them."""
         if text not in self._told_notices:
             self._told_notices.add(text)
-            if not self._quiet:
+            self._notices.append(text)
+            self._tell_notices()
+
+    def _tell_notices(self) -> None:
+        """After the line that says where the job runs, as they are about that."""
+        if self._told_attempt:
+            for text in self._notices if not self._quiet else ():
                 self._tell(text)
+            self._notices.clear()
 
     def _lost(self, body: dict[str, Any]) -> None:
         self._lost_since = self._lost_since or clock.monotonic()
@@ -174,13 +183,20 @@ class Follower:
         self._send_stop()
 
     def _send_stop(self) -> None:
+        """Raises Leave if nothing but output is missing."""
         body = {"request_id": os.urandom(16).hex(), "ids": [self._job_id]}
         try:
-            self._master.call("POST", "/v1/cancel", body)
+            answer = self._master.call("POST", "/v1/cancel", body)
+            refused = [MasterError(error["code"], error["message"], error["hint"]) for error in answer["errors"]]
             self._stop_sent = True
         except NoMaster:
             self._stop_sent = False  # sent as soon as the master is back
+            return
         except MasterError as error:
+            refused = [error]
+        for error in refused:
+            if error.code == "already_ended" and self._stop_status is not None:
+                raise Leave(self._stop_status, "not waited for the rest of its output", "has ended")
             self._stop_status = None
             self._tell(f"{error.message}: {error.hint}" if error.hint else error.message)
 
@@ -223,6 +239,7 @@ class Follower:
             if not self._quiet:
                 for line in outcome.where(self._job):
                     self._tell(line)
+            self._tell_notices()
 
     def _tell(self, text: str) -> None:
         self._clear_status()

@@ -16,7 +16,7 @@ TRUST_EXAMPLES = """
 Examples:
   mgpu node trust gpu01                              shows the keys and asks
   mgpu node trust gpu01 --fingerprint SHA256:abc...  as told by the node's administrator
-  mgpu node trust gpu01 --yes                        believes whoever answers there
+  mgpu node trust gpu[01-16] --yes                   believes whoever answers there
 """
 COMMANDS = {
     "probe": ("mgpu.cli.node:probe", "Ask a node now what it has and what runs there."),
@@ -62,13 +62,36 @@ def down(session: Session, /, name: str, yes: bool) -> int:
 
 
 @command(
-    Argument("name"),
+    Argument("names", "NODE...", "*"),
     Option("--fingerprint", "SHA256:...", "Accept only the key with this fingerprint."),
     Option("--yes", "", "Accept without asking."),
     examples=TRUST_EXAMPLES,
 )
-def trust(session: Session, /, name: str, fingerprint: str | None, yes: bool) -> int:
-    """Accept the host keys that a node shows now, after comparing their fingerprints."""
+def trust(session: Session, /, names: tuple[str, ...], fingerprint: str | None, yes: bool) -> int:
+    """Accept the host keys that nodes show now, after comparing their fingerprints."""
+    from mgpu.core.errors import RequestError
+    from mgpu.core.hostlist import expand
+
+    try:
+        wanted = list(dict.fromkeys(each for name in names for each in expand(name)))
+    except RequestError as error:
+        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+    if not wanted or (fingerprint and len(wanted) > 1):
+        what = "which node?" if not wanted else "a fingerprint is that of one node"
+        raise bad_request(what, "name one: mgpu nodes shows them")
+    status = 0
+    for name in wanted:
+        try:
+            status = trust_one(session, name, fingerprint, yes) or status
+        except MasterError as error:
+            if len(wanted) == 1 or error.code == "no_master":
+                raise
+            status = error.exit_code
+            session.print_error(error)
+    return status
+
+
+def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool) -> int:
     path = f"/v1/nodes/{quote(name)}"
     shown = session.call("GET", f"{path}/hostkeys")
     if shown["status"] == "same":

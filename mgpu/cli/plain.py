@@ -94,8 +94,6 @@ def _arguments(arguments: Sequence[Argument], words: list[str]) -> dict[str, Any
             given[argument.key] = None
         else:
             raise NotPlain
-        if argument.choices and given[argument.key] not in argument.choices:
-            raise NotPlain
     if words:
         raise NotPlain
     return given

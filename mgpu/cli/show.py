@@ -5,7 +5,7 @@ from __future__ import annotations
 from mgpu.cli.filters import job_number
 from mgpu.cli.nodes import node_lines
 from mgpu.cli.outcome import part_words, placed, why
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import clean, count, duration, local_time
 from mgpu.client.http import quote
@@ -13,15 +13,20 @@ from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
-  mgpu show job 17
+  mgpu show job 17             or only: mgpu show 17
   mgpu show node gpu01 --json
 """
 TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended"}
 
 
-@command(Argument("kind", choices=["job", "node"]), Argument("name", "ID|NAME"), examples=EXAMPLES)
-def show(session: Session, /, kind: str, name: str) -> None:
+@command(Argument("kind", "job|node"), Argument("name", "ID|NAME", "?"), examples=EXAMPLES)
+def show(session: Session, /, kind: str, name: str | None) -> None:
     """Show all about a job or a node."""
+    if name is None and kind.isdigit():
+        kind, name = "job", kind
+    if name is None or kind not in ("job", "node"):
+        asked = " ".join(filter(None, ("show", kind, name)))
+        raise bad_request(f"{asked}: of what?", "mgpu show job ID, or mgpu show node NAME")
     path = f"/v1/jobs/{job_number(name)}" if kind == "job" else f"/v1/nodes/{quote(name)}"
     answer = session.call("GET", path)
     if session.json:

@@ -41,11 +41,10 @@ class Option:
 class Argument:
     """`nargs`: 1, "?" = it may be left out, "*" = any number, as a tuple."""
 
-    def __init__(self, key: str, metavar: str = "", nargs: int | str = 1, choices: Sequence[str] = ()) -> None:
+    def __init__(self, key: str, metavar: str = "", nargs: int | str = 1) -> None:
         self.key = key
         self.metavar = metavar
         self.nargs = nargs
-        self.choices = choices
 
 
 class Command:

@@ -89,7 +89,6 @@ NOT_PLAIN = [
     "srun -QG 2 x",
     "queue -u",
     "queue x",
-    "show x 1",
     "logs",
     "--version",
 ]

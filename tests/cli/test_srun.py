@@ -224,6 +224,29 @@ def test_a_reader_that_goes_leaves_the_job(peer: Peer, mgpu_process: Callable) -
     assert b"job 17 goes on" in err and peer.bodies("POST", "/v1/cancel") == []
 
 
+def test_who_waits_for_output_alone_can_be_ended(peer: Peer, mgpu_process: Callable) -> None:
+    """The job has ended, as a cancel is told; what is missing of its output shall keep nobody."""
+    ended = {"job_id": 17, "code": "already_ended", "message": "job 17 has already ended", "hint": ""}
+    peer.answers["POST", "/v1/cancel"] = {"cancelled": [], "errors": [ended]}
+    hold = threading.Event()
+    peer.streams = [[state("RUNNING"), output(b"x"), hold, end("COMPLETED", exit_code=0)]]
+    process = mgpu_process("srun", "prog")
+    assert process.stdout.read(1) == b"x"
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    hold.set()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert err.decode().endswith(
+        "not waited for the rest of its output: job 17 has ended; see it again with: mgpu logs -f 17\n"
+    )
+
+
+def test_notices_stand_below_where_the_job_runs(peer: Peer, mgpu: Callable) -> None:
+    notice = {"event": "notice", "text": "in the home directory"}
+    peer.streams = [[notice, state("RUNNING"), end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", "prog").err.startswith(WHERE + "mgpu: in the home directory\n")
+
+
 def test_immediate_takes_the_job_back(peer: Peer, mgpu: Callable) -> None:
     gone = threading.Event()
     threading.Thread(target=lambda: (peer.wait_for("POST", "/v1/cancel"), gone.set())).start()

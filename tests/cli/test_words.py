@@ -15,7 +15,7 @@ from mgpu.cli.srun import srun
 from mgpu.cli.submission import exported, virtual_env
 from mgpu.cli.syntax import GLOBAL_OPTIONS, by_flag, split
 from mgpu.client.http import MasterError
-from tests.client.peer import Peer, end
+from tests.client.peer import Peer, end, job
 
 SPLITS = [
     ("srun -N 2 torchrun -w x", ["-N", "2"], ["torchrun", "-w", "x"], False),
@@ -219,6 +219,13 @@ BAD = [
         "mgpu: --session-timeout x: not a number: give one that is 0 or more\n",
     ),
     (["show", "job", "x1"], "mgpu: 'x1' is not a job's number: mgpu queue shows them\n"),
+    (["show", "x", "1"], "mgpu: show x 1: of what?: mgpu show job ID, or mgpu show node NAME\n"),
+    (["show", "node"], "mgpu: show node: of what?: mgpu show job ID, or mgpu show node NAME\n"),
+    (["node", "trust"], "mgpu: which node?: name one: mgpu nodes shows them\n"),
+    (
+        ["node", "trust", "a", "b", "--fingerprint", "f"],
+        "mgpu: a fingerprint is that of one node: name one: mgpu nodes shows them\n",
+    ),
     (["cancel"], "mgpu: which jobs?: give numbers, or --me, --user, --state, --name, --partition\n"),
     (["queue", "--config", "none.yaml"], "mgpu: no configuration at none.yaml: name a file with --config\n"),
 ]
@@ -235,6 +242,25 @@ def test_a_mistyped_option_names_the_near_ones(peer: Peer, mgpu: Callable) -> No
     ran = mgpu("srun", "--gpu", "2", "python")
     assert (ran.status, ran.out, peer.requests) == (2, "", [])
     assert ran.err.startswith("mgpu: srun: no such option") and "--gpus" in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_number_alone_is_a_job(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = job("RUNNING")
+    ran = mgpu("show", "17")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran == mgpu("show", "job", "17")
+
+
+def test_several_nodes_are_trusted_one_after_the_other(peer: Peer, mgpu: Callable) -> None:
+    """One that cannot be does not keep the others from it."""
+    key = {"fingerprint": "SHA256:x", "line": "k", "type": "ssh-ed25519"}
+    peer.answers["GET", "/v1/nodes/n1/hostkeys"] = {"status": "new", "keys": [key], "known": []}
+    peer.answers["POST", "/v1/nodes/n1/trust"] = {"trusted": 1}
+    peer.answers["GET", "/v1/nodes/n3/hostkeys"] = {"status": "same", "keys": [key], "known": [key]}
+    ran = mgpu("node", "trust", "n[1-2]", "n3", "n1", "--yes")
+    assert ran.status == 1
+    assert ran.out == "n1: 1 host key trusted\nn3: its host keys are trusted already\n"
+    assert ran.err == "mgpu: no /v1/nodes/n2/hostkeys: look\n"
 
 
 def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:
