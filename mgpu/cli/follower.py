@@ -194,11 +194,11 @@ class Follower:
             return
         except MasterError as error:
             refused = [error]
-        for error in refused:
-            if error.code == "already_ended" and self._stop_status is not None:
+        for refusal in refused:
+            if refusal.code == "already_ended" and self._stop_status is not None:
                 raise Leave(self._stop_status, "not waited for the rest of its output", "has ended")
             self._stop_status = None
-            self._tell(f"{error.message}: {error.hint}" if error.hint else error.message)
+            self._tell(f"{refusal.message}: {refusal.hint}" if refusal.hint else refusal.message)
 
     def _check_limits(self, now: float) -> None:
         """The older options end only the following; --immediate takes the job back."""
