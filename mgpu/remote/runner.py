@@ -61,7 +61,7 @@ class Runner(Protocol):
 
 
 class ShellRunner:
-    """The runner over node.sh."""
+    """The runner over the serve loop of node/."""
 
     def __init__(self, session: NodeSession) -> None:
         self._session = session

@@ -1,7 +1,7 @@
-"""A serve loop of node.sh at the other end of a channel: one request, one answer, a timeout on everything.
+"""A serve loop (node/) at the other end of a channel: one request, one answer, a timeout on everything.
 
 After a timeout or a lost link nobody knows where the stream stands, so the shell is broken for good: `RemoteError`, and
-the caller takes another one. A request whose answer is missing may still be carried out; node.sh is made for that.
+the caller takes another one. A request whose answer is missing may still be carried out; node/ is made for that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The frames between a shell on a node and us; see the head of node.sh. Pure."""
+"""The frames between a shell on a node and us; see node/serve/words.sh. Pure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,20 @@ def to_bytes(value: str | bytes) -> bytes:
 
 @lru_cache(maxsize=1)
 def program() -> bytes:
-    """node.sh without its comments and indentation, as it travels."""
-    lines = files("mgpu.remote").joinpath("node.sh").read_text("ascii").splitlines()
-    return "\n".join(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")).encode()
+    """The node's half: the files of `node/` in one, without comments and indentation, as it travels."""
+    parts = (part for folder in ("job", "serve") for part in _parts(folder))
+    return b"\n".join(parts)
+
+
+def _parts(folder: str) -> list[bytes]:
+    """In the order of their names, which means nothing: they are sets of functions."""
+    found = sorted(files("mgpu.remote").joinpath(f"node/{folder}").iterdir(), key=lambda path: path.name)
+    return [_stripped(path.read_text("ascii")) for path in found if path.name.endswith(".sh")]
+
+
+def _stripped(text: str) -> bytes:
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("#")).encode()
 
 
 def login_command(mark: str) -> str:

@@ -71,7 +71,7 @@ class Workbench:
 
     @staticmethod
     def lease(uuid: str) -> Path:
-        return Path(f"/tmp/mgpu.lease.{uuid}")  # where node.sh has it
+        return Path(f"/tmp/mgpu.lease.{uuid}")  # where node/job/leases.sh has it
 
     def place(self, key: str) -> Path:
         return self.folder / "run/db/node001" / key

@@ -1,4 +1,4 @@
-"""node.sh: how jobs end, are ended, and what is left of them: nothing."""
+"""The node's half: how jobs end, are ended, and what is left of them: nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""node.sh: working directories, output files, reading and following, events, probes."""
+"""The node's half: working directories, output files, reading and following, events, probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""node.sh: what is left on a node, whether it lives, and what may be removed: nothing outside of the run root."""
+"""The node's half: what is left on a node, whether it lives, and what may be removed: nothing outside the run root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""node.sh: what starts, once only, and in which world."""
+"""The node's half: what starts, once only, and in which world."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_gang_waits_for_the_word(bench: Workbench) -> None:
 
 
 def test_the_jobs_environment_is_the_logins(bench: Workbench) -> None:
-    """Also for names that a program as long as node.sh might have taken for itself."""
+    """Also for names that a program as long as the node's half might have taken for itself."""
     own = dict.fromkeys(("TOKEN", "HOSTNAME", "OUT", "D", "V", "P", "NAME", "STATUS", "ID", "UUIDS"), "mine")
     bench.environ |= own
     bench.runner.reset()

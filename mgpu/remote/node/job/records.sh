@@ -1,0 +1,93 @@
+# Records and processes: what all shells on the node know. See also the other files here: each is a set of functions, and
+# their order means nothing. `job/` is what the shells need that watch over a job; `serve/` answers requests.
+#
+# It needs a POSIX sh (dash, busybox, bash), coreutils, and util-linux's setsid and flock.
+#
+# Run directory of an attempt, $root/JOB.ATTEMPT (records are symlinks: atomic, and they need no data block on a full disk):
+#   pid      -> PID:TICKS:BOOT:TOKEN  the once-only gate, made by the supervisor itself; or `fenced`
+#   reaper   -> PID:TICKS             the process that ends the job, where one was needed
+#   ready    -> UPTIME                prepared and waiting for `go` (several nodes)
+#   go       -> run|abort             made by whoever comes first
+#   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
+#   deadline -> UPTIME                re-read by the timer, so that the limit can be moved; whole seconds, rounded up
+#   signal   -> [B:]NUMBER@SECONDS    to be sent so long before the deadline; B: to the job's first process alone
+#   signalled -> UPTIME               it was, once
+#   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
+#   stop     -> CANCEL|TIMEOUT|...    written before TERM; OOM: the kernel ended it for want of memory;
+#                                     REQUEUE: the job itself wants to be queued again
+#   exit     -> CODE:UPTIME           or `fail:CLASS:TEXT` where the command never ran
+#   clean    -> UPTIME                nothing of the job is left on the node
+#   append   -> 1                     the job's own files were begun by an earlier attempt
+#   stdout.base, stderr.base -> SIZE  of such a file before this attempt: what follows is its output
+#   sizes    -> OUT,ERR               how much was written in all; a later attempt may write on in the same files
+#   script job stdout stderr step bin/scontrol
+#
+# Variables are in small letters: an assignment to one that the login exports would change the job's environment.
+
+# tool NAME -> tool, its path: a busybox that prefers its own applets lacks what is needed of these
+tool() {
+  tool=
+  IFS=:
+  for piece in $PATH; do
+    if [ -x "$piece/$1" ]; then
+      tool=$piece/$1
+      break
+    fi
+  done
+  unset IFS
+}
+
+uptime_now() { read -r uptime _ </proc/uptime; }
+
+# stat_of PID -> stat, from its state on; the name before that may hold anything, also a newline
+stat_of() {
+  stat=
+  [ -n "$1" ] || return 1
+  { while read -r piece; do stat="$stat $piece"; done <"/proc/$1/stat"; } 2>/dev/null || return 1
+  stat=${stat##*) }
+}
+
+# ticks_of PID -> ticks, the start time in clock ticks since boot; fails where no such process lives (zombies do not)
+ticks_of() {
+  ticks=
+  stat_of "$1" || return 1
+  case $stat in '' | Z* | X*) return 1 ;; esac
+  # shellcheck disable=SC2086
+  set -- $stat
+  ticks=${20}
+}
+
+# parent_of PID -> parent
+parent_of() {
+  stat_of "$1"
+  parent=${stat#* }
+  parent=${parent%% *}
+}
+
+# link_of NAME -> value, the content of a record in $dir; fails where it is not there
+link_of() {
+  value=
+  [ -L "$dir/$1" ] || return 1
+  value=$(readlink "$dir/$1")
+}
+
+# record NAME CONTENT: first one wins
+record() { ln -s "$2" "$dir/$1" 2>/dev/null; }
+
+event() { printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null
+
+# living NAME -> living, the pid in a record PID:TICKS if it is still that process
+living() {
+  link_of "$1" || return
+  living=${value%%:*}
+  ticks_of "$living" && [ "$ticks" = "${value#*:}" ]
+}
+
+# leader -> leader, the supervisor's pid if it is still that process, else empty
+leader() {
+  link_of pid
+  leader=${value%%:*}
+  value=${value#*:}
+  ticks_of "$leader" && [ "$ticks" = "${value%%:*}" ] && return
+  leader=
+}

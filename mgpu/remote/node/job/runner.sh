@@ -1,0 +1,124 @@
+# The runner: the second of the two shells that watch over a job. Inside the chain of flock it prepares the job's world,
+# runs the job in its foreground and records the exit. Descriptors of a job: 9 its run directory, the leases wherever flock
+# put them, 3 and 4 (kept free of leases) its output until it has opened that as 1 and 2.
+
+# run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
+run() {
+  gate=$MGPU_GATE
+  mask=$MGPU_MASK
+  unset MGPU_P MGPU_MASK MGPU_GATE
+  dir=$1
+  trap : TERM INT HUP QUIT USR1 USR2
+  enter "$5" "$6"
+  tool "$4"
+  [ -n "$tool" ] || tool sh
+  umask "$mask"
+  outputs "$7" "$8"
+  [ "$3" = 1 ] && await_go
+  [ -L "$dir/stop" ] && fail aborted "stopped before it began"
+  leases_in_place "$2" || fail newcomer "the lease of $uuid was removed in between"
+  uptime_now
+  [ "$9" = - ] || record deadline $((${uptime%.*} + $9 + 1))
+  record started "$$:$uptime:$notice" || fail node "cannot record the start (disk full?)"
+  event "started $uptime $notice $gate"
+  oom_kills
+  kills_before=$kills
+  "$tool" "$dir/script"
+  code=$?
+  if [ $code = 137 ]; then
+    oom_kills
+    [ $kills -gt $kills_before ] && record stop OOM
+  fi
+  uptime_now
+  record exit "$code:$uptime"
+  exit 0
+}
+
+# fail CLASS TEXT: of one line, and short enough for a record
+fail() {
+  uptime_now
+  value=$(printf '%.1000s' "$2" | tr '\n' ' ')
+  record exit "fail:$1:$value:$uptime"
+  exit 0
+}
+
+# enter MODE DIR -> notice
+enter() {
+  notice=-
+  printf 'entering the working directory %s' "$2" >"$dir/step" 2>/dev/null
+  if [ -z "$2" ]; then
+    cd 2>/dev/null || fail node "the home directory ${HOME-} cannot be entered"
+  elif [ "$1" = must ] || [ -d "$2" ]; then
+    if ! cd "$2" 2>/dev/null; then
+      [ -d "$2" ] && fail node "working directory $2 cannot be entered"
+      [ -e "$2" ] && fail directory "working directory $2 is not a directory"
+      fail directory "working directory $2 does not exist"
+    fi
+  else
+    notice=home
+    cd 2>/dev/null || fail node "the home directory ${HOME-} cannot be entered"
+  fi
+  printf 'starting' >"$dir/step" 2>/dev/null
+}
+
+# outputs OUT ERR (where `true` makes a file: with `:`, a special builtin, a failure would end the shell): the job's own files if it asked for some, with the run directory pointing at them
+outputs() {
+  if [ -z "$1" ]; then
+    { true >"$dir/stdout"; } 2>/dev/null || fail node "cannot write to $dir"
+    exec 3>>"$dir/stdout"
+  else
+    own_file "$1" stdout
+    exec 3>>"$value"
+    ln -sf "$value" "$dir/stdout"
+  fi
+  if [ -z "$2" ] && [ -z "$1" ]; then
+    { true >"$dir/stderr"; } 2>/dev/null || fail node "cannot write to $dir"
+    exec 4>>"$dir/stderr"
+  elif [ -z "$2" ] || [ "$2" = "$1" ]; then
+    exec 4>&3
+    true >"$dir/stderr"
+  else
+    own_file "$2" stderr
+    exec 4>>"$value"
+    ln -sf "$value" "$dir/stderr"
+  fi
+}
+
+# own_file FILE stdout|stderr -> value, its full path. It is made empty, unless an earlier attempt has written there
+own_file() {
+  case $1 in /*) value=$1 ;; *) value=${PWD%/}/$1 ;; esac
+  if [ -L "$dir/append" ]; then
+    { true >>"$value"; } 2>/dev/null || fail directory "cannot write $value"
+    record "$2.base" "$(stat -L -c %s "$value")"
+  else
+    { true >"$value"; } 2>/dev/null || fail directory "cannot write $value"
+  fi
+}
+
+# await_go: several nodes start together or not at all
+await_go() {
+  uptime_now
+  record ready "$uptime"
+  event "ready $uptime $gate"
+  give_up_at=$((${uptime%.*} + 300))
+  while ! link_of go; do
+    [ -L "$dir/stop" ] && fail aborted "stopped before it began"
+    uptime_now
+    [ "${uptime%.*}" -ge $give_up_at ] && record go abort
+    sleep 0.05
+  done
+  [ "$value" = run ] || fail aborted "the other nodes were not ready"
+}
+
+# oom_kills -> kills, how many processes of our control group the kernel has killed for want of memory, if it tells
+oom_kills() {
+  kills=0
+  while IFS=: read -r _ piece value; do
+    case $piece in
+      '') value=/sys/fs/cgroup$value/memory.events ;;
+      memory) value=/sys/fs/cgroup/memory$value/memory.oom_control ;;
+      *) continue ;;
+    esac
+    { while read -r piece count; do [ "$piece" = oom_kill ] && kills=$((kills + count)); done <"$value"; } 2>/dev/null
+  done </proc/self/cgroup
+}

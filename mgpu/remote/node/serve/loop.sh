@@ -1,0 +1,36 @@
+# The serve loop: one request a line. It never waits for a job.
+
+op_ping() { end ok; }
+
+# serve MARK
+serve() {
+  mark=$1
+  id=hello
+  mask=$(umask)
+  umask 077
+  case $("$flock" --help 2>&1) in *--no-fork*) nofork=-F ;; *) nofork= ;; esac
+  read -r hostname </proc/sys/kernel/hostname
+  read -r boot </proc/sys/kernel/random/boot_id
+  missing=
+  for value in setsid flock timeout tail head stat readlink ln mkdir grep find env; do
+    command -v $value >/dev/null || missing="$missing,$value"
+  done
+  for value in "$setsid" "$flock"; do
+    case $(readlink "$value") in *busybox) missing="$missing,util-linux's ${value##*/}" ;; esac
+  done
+  end ok "$boot" "$hostname" "${missing#,}"
+  while IFS= read -r line; do
+    set -f
+    # shellcheck disable=SC2086
+    set -- $line
+    set +f
+    [ $# -ge 2 ] || continue
+    id=$1
+    operation=$2
+    shift 2
+    case $operation in
+      root | start | state | stop | go | limit | clean | read | follow | events | probe | ping | residue | remove | remove_leases) "op_$operation" "$@" ;;
+      *) end failed unknown "$operation" ;;
+    esac
+  done
+}

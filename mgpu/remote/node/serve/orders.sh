@@ -1,0 +1,114 @@
+# Requests about jobs that are here: how they stand, go, stop, another time limit, clean up.
+
+# state KEY...: for each a line `KEY NAME VALUE` a record, `KEY alive 1`, `KEY size OUT ERR`; then the uptime and boot id
+op_state() {
+  for key in "$@"; do
+    dir=$root/$key
+    [ -d "$dir" ] || continue
+    for name in pid ready go started stop exit clean stuck deadline; do
+      link_of $name || continue
+      printf '%s %s %s\n' "$key" $name "$value"
+      if [ $name = pid ]; then
+        leader
+        [ -n "$leader" ] && printf '%s alive 1\n' "$key"
+      fi
+    done
+    [ -f "$dir/stdout" ] && sizes_of && printf '%s size %s %s\n' "$key" "$first" "$second"
+    [ -f "$dir/step" ] && { read -r value <"$dir/step"; printf '%s step %s\n' "$key" "$value"; }
+  done
+  uptime_now
+  read -r boot </proc/sys/kernel/random/boot_id
+  end ok "$uptime" "$boot"
+}
+
+# unclaimed TOKEN: processes of an attempt live, and nothing is written down about it: somebody removed its run directory
+unclaimed() {
+  [ ! -L "$dir/pid" ] && [ ! -e "$dir/script" ] && grep -sqaz "^MGPU_TOKEN=$1\$" /proc/[0-9]*/environ
+}
+
+# stop KEY TOKEN REASON GRACE: fence what has not begun, end what has
+op_stop() {
+  dir=$root/$1
+  [ -d "$dir" ] || mkdir -p "$dir" 2>/dev/null
+  if unclaimed "$2"; then
+    read -r boot </proc/sys/kernel/random/boot_id
+    uptime_now
+    record started "0:$uptime:-"
+    record pid "0:0:$boot:$2"
+  fi
+  if record pid fenced; then
+    end ok fenced
+    return
+  fi
+  if ! link_of pid; then
+    end failed node "cannot lay a fence in $dir (disk full, or no home?)"
+  elif [ "$value" = fenced ]; then
+    end ok fenced
+  elif [ "${value##*:}" != "$2" ]; then
+    end failed token "$value"
+  elif [ -L "$dir/clean" ]; then
+    end ok ended
+  else
+    record stop "$3"
+    launch_reaper "$2" "$4"
+    end ok stopping
+  fi
+}
+
+# go KEY run|abort
+op_go() {
+  dir=$root/$1
+  record go "$2"
+  link_of go
+  end ok "$value"
+}
+
+# limit KEY TOKEN SECONDS|-: the deadline of what runs is so long after its start, or there is none
+op_limit() {
+  dir=$root/$1
+  link_of pid
+  if [ "${value##*:}" != "$2" ] || [ -L "$dir/exit" ] || ! link_of started; then
+    end ok late
+    return
+  fi
+  if [ "$3" = - ]; then
+    rm -f "$dir/deadline"
+  else
+    value=${value#*:}
+    ln -sfn $((${value%%.*} + $3 + 1)) "$dir/deadline" 2>/dev/null
+  fi || {
+    end failed node "cannot write to $dir (disk full?)"
+    return
+  }
+  if living timer; then
+    kill -USR1 "$living" 2>/dev/null
+  elif [ "$3" != - ]; then
+    MGPU_P=$program MGPU_KEY=$2 "$setsid" -f sh -c 'eval "$MGPU_P"; timer "$@"' mgpu-timer "$dir" </dev/null >/dev/null 2>&1
+  fi
+  end ok
+}
+
+# clean KEY...: what is left is a tombstone (late bytes must not start it again)
+op_clean() {
+  for key in "$@"; do
+    dir=$root/$key
+    rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" "$dir"/signal* \
+      "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
+      "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/reaper" "$dir/stuck"
+  done
+  forget_old
+  end ok
+}
+
+# forget_old: the oldest tombstones, a few at a time. After a week no request can be on its way any more: the kernels give
+# a connection up within minutes, and a shell that has not read for so long was stopped by hand
+forget_old() {
+  "$find" "$root" -mindepth 1 -maxdepth 1 -type d -name '[1-9]*.[1-9]*' -mmin +10080 2>/dev/null | {
+    left=20
+    while [ $left -gt 0 ] && IFS= read -r dir; do
+      is_tombstone || continue
+      erase
+      left=$((left - 1))
+    done
+  }
+}

@@ -1,0 +1,114 @@
+# Requests that bring a job here: its files are written, its supervisor is started. Nothing of it waits.
+
+# root DATABASE NODE RUN_DIR
+op_root() {
+  decode "$3"
+  at_home "$value"
+  top=${value:-${HOME:-/nonexistent}/.mgpu}
+  root=$top/$1/$2
+  end ok
+}
+
+# spill WORD FILE: append its bytes. All of them are taken from the channel, also where they cannot be written
+spill() {
+  case $1 in
+    @*) ;;
+    *)
+      printf '%b' "$1" >>"$2"
+      return
+      ;;
+  esac
+  set -- "${1#@}" "$2"
+  if dd iflag=fullblock,count_bytes count=0 </dev/null; then
+    dd bs=65536 iflag=fullblock,count_bytes count="$1"
+  else
+    dd ibs=1 obs=65536 count="$1"
+  fi | {
+    cat >>"$2" || {
+      cat >/dev/null
+      false
+    }
+  }
+  status=$?
+  IFS= read -r line
+  [ "$line" = . ] || exit 1 # cut off in the middle
+  return $status
+} 2>/dev/null
+
+# What a job finds in its PATH by the name of Slurm's command: to be queued again is all that it can ask for. The wish is
+# a record, told to the master by an event; then the job's processes get SIGTERM, but for those that watch over it
+scontrol='#!/bin/sh
+dir=$(cd "${0%/*}/.." && pwd) || exit
+key=${dir##*/}
+if [ $# -ne 2 ] || [ "$1" != requeue ] || [ "$2" != "${key%.*}" ]; then
+  echo "scontrol: here it knows one thing, for the job that it runs in: scontrol requeue ${key%.*}" >&2; exit 1
+fi
+if [ -L "$dir/exit" ] || ! ln -s REQUEUE "$dir/stop" 2>/dev/null; then
+  [ "$(readlink "$dir/stop")" = REQUEUE ] && exit 0
+  echo "scontrol: job ${key%.*} is ending already, or the disk is full" >&2; exit 1
+fi
+echo "$key requeue" >>"${dir%/*}/events"
+leader=$(readlink "$dir/pid"); leader=${leader%%:*}
+member=$(readlink "$dir/started"); member=${member%%:*}
+keep=" $$ $leader "
+while [ "${member:-0}" -gt 1 ] && [ "$member" != "$leader" ]; do
+  keep="$keep$member "
+  member=$(sed "s/.*) [A-Za-z] \([0-9]*\) .*/\1/" "/proc/$member/stat")
+done
+for member in $(grep -slE "\) [A-Za-z] [0-9]+ [0-9]+ $leader " /proc/[0-9]*/stat); do
+  member=${member#/proc/}; member=${member%/stat}
+  case $keep in *" $member "*) ;; *) kill -TERM "$member" 2>/dev/null ;; esac
+done; exit 0'
+
+# write_files SCRIPT JOB: what is written under names of its own is complete before it gets its name
+write_files() {
+  failed=
+  # the job opens its own streams, so that what a shell says of a killed child ("Killed") is not among its output
+  printf 'exec >&3 2>&4 3>&- 4>&-\n' >"$dir/script.$$" || failed=1
+  spill "$1" "$dir/script.$$" || failed=1
+  [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
+  mkdir -p "$dir/bin" && printf '%s\n' "$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
+  mv -f "$dir/script.$$.s" "$dir/bin/scontrol" || failed=1
+  [ -e "$dir/stdout" ] || true >"$dir/stdout" || failed=1
+  [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
+  [ -z "$failed" ] || return
+  [ "$2" = - ] || mv -f "$dir/job.$$" "$dir/job" || return
+  mv -f "$dir/script.$$" "$dir/script"
+} 2>/dev/null
+
+# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL
+op_start() {
+  dir=$root/$1
+  [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
+  if ! mkdir "$dir" 2>/dev/null && [ ! -d "$dir" ]; then
+    spill "${11}" /dev/null
+    spill "${12}" /dev/null
+    value=$(mkdir -p "$dir" 2>&1)
+    end failed node "cannot make the run directory $dir: ${value##*: }"
+    return
+  fi
+  if [ -L "$dir/pid" ]; then
+    spill "${11}" /dev/null
+    spill "${12}" /dev/null
+    link_of pid
+    end already "$value"
+    return
+  fi
+  if ! write_files "${11}" "${12}"; then
+    # a request sent twice may have passed the gate meanwhile; nothing else may pass it any more
+    record pid fenced || { link_of pid && [ "$value" != fenced ] && end already "$value" && return; }
+    rm -f "$dir/script.$$" "$dir/job.$$"
+    end failed node "cannot write to $dir (disk full or quota reached?)"
+    return
+  fi
+  [ "${13-0}" = 0 ] || record append 1
+  [ "${14--}" = - ] || record signal "${14}"
+  limit=${10}
+  token=$2
+  decode "$7"; at_home "$value"; workdir=$value
+  decode "$8"; out=$value
+  decode "$9"; err=$value
+  MGPU_P=$program MGPU_MASK=$mask MGPU_F=$nofork MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P"; supervise "$@"' "mgpu-job-$1" \
+    "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" </dev/null >/dev/null 2>&1
+  end ok
+}

@@ -1,0 +1,40 @@
+# Words of requests and answers, and the programs that everything here stands on.
+#
+# A request is a line `ID OP WORD...`; the answer is text that ends in a line `MARK ID end STATUS WORD...`. MARK is
+# random per channel, so that login noise can never be taken for an answer. Words are %b-escaped (`\0ooo`), "-" is empty;
+# a long one is `@N`: then N raw bytes and a line with a dot follow the request (a shell reads lines byte by byte).
+
+for value in /usr/local/bin /usr/bin /bin /usr/local/sbin /usr/sbin /sbin; do
+  case :$PATH: in *:$value:*) ;; *) PATH=$PATH:$value ;; esac
+done
+
+tool setsid
+setsid=$tool
+tool flock
+flock=$tool
+tool find
+find=$tool
+tool tail
+tail=$tool
+tool timeout
+timeout=$tool
+
+end() { printf '\n%s %s end %s\n' "$mark" "$id" "$*"; }
+
+section() { printf '\n%s %s section %s\n' "$mark" "$id" "$*"; }
+
+# at_home PATH -> value, with a leading ~ resolved
+at_home() {
+  value=$1
+  # shellcheck disable=SC2088
+  case $value in "~" | "~/"*) value=${HOME-}${value#?} ;; esac
+}
+
+# decode WORD -> value
+decode() {
+  case $1 in
+    -) value= ;;
+    *\\*) value=$(printf '%b.' "$1"); value=${value%.} ;;
+    *) value=$1 ;;
+  esac
+}
