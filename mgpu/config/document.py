@@ -2,11 +2,12 @@
 
 YAML's own guesses (1:30:00 is 5400, 010 is 8, `no` is false, 1.10 is 1.1) never happen, since nothing is resolved: each
 scalar stays the text that was written, and the schema, which knows what is wanted, reads it. Only an empty value, `~`
-and `null` are None. A key given twice is a fault.
+and `null` are None. A key given twice is a fault; what it holds the second time is read too, since its faults count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,7 +27,11 @@ _LOADER: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),),
 
 @dataclass
 class Document:
-    """`file` is the name used in messages, `folder` what relative paths in it start from."""
+    """`file` is the name used in messages, `folder` what relative paths in it start from.
+
+    `unread` holds the places whose value nobody can be sure of: a fault was told there. Checks that need such a value
+    leave it at that, or one fault would be told as two.
+    """
 
     file: str
     folder: Path
@@ -34,6 +39,7 @@ class Document:
     keys: dict[KeyPath, Place] = field(default_factory=dict)
     values: dict[KeyPath, Place] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    unread: set[KeyPath] = field(default_factory=set)
 
     def place(self, path: KeyPath, of_key: bool = False) -> Place:
         """Of the value (or the key) at `path`, else of the nearest thing that holds it."""
@@ -45,6 +51,18 @@ class Document:
 
     def blame(self, path: KeyPath, what: str, of_key: bool = False) -> None:
         self.faults.append(Fault(self.place(path, of_key), dotted(path), what))
+
+    def rename(self, path: KeyPath, holder: dict[str, Raw], new: str) -> None:
+        """The last key of `path` becomes `new`. Places move along: a fault in the value is shown where it stands."""
+        value = holder[new] = holder.pop(str(path[-1]))
+        self._move(path, (*path[:-1], new), value)
+
+    def _move(self, path: KeyPath, new: KeyPath, value: Raw) -> None:
+        for places in (self.keys, self.values):
+            if path in places:
+                places[new] = places[path]
+        for part, item in _parts(value):
+            self._move((*path, part), (*new, part), item)
 
 
 def read(path: Path) -> Document:
@@ -72,6 +90,12 @@ def read(path: Path) -> Document:
     return document
 
 
+def _parts(value: Raw) -> Iterable[tuple[str | int, Raw]]:
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
+
+
 class _Walk:
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -93,13 +117,19 @@ class _Walk:
             )
         if isinstance(node, yaml.ScalarNode):
             return None if not node.style and node.value in _NULLS else str(node.value)
-        above = (*above, id(node))
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*path, index), above) for index, item in enumerate(node.value)]
-        return self._mapping(node, path, above)
+        data: Raw = [] if isinstance(node, yaml.SequenceNode) else {}
+        self._fill(data, node, path, above, again=False)
+        return data
 
-    def _mapping(self, node: Any, path: KeyPath, above: tuple[int, ...]) -> dict[str, Raw]:
-        data: dict[str, Raw] = {}
+    def _fill(self, data: Raw, node: Any, path: KeyPath, above: tuple[int, ...], again: bool) -> None:
+        """The content of a list or mapping goes into `data`; `again`: into that of the same key, given before."""
+        above = (*above, id(node))
+        if isinstance(data, list) and isinstance(node, yaml.SequenceNode):
+            data += [self.value(item, (*path, index), above) for index, item in enumerate(node.value, len(data))]
+        if isinstance(data, dict) and isinstance(node, yaml.MappingNode):
+            self._mapping(data, node, path, above, again)
+
+    def _mapping(self, data: dict[str, Raw], node: Any, path: KeyPath, above: tuple[int, ...], again: bool) -> None:
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self.document.faults.append(Fault(self._place(key), dotted(path), "a key must be a single word"))
@@ -107,14 +137,22 @@ class _Walk:
             name = str(key.value)
             here = (*path, name)
             if name in data:
-                first = self.document.keys[here].line
-                self.document.faults.append(
-                    Fault(self._place(key), dotted(here), f"given twice, first in line {first}")
-                )
+                if not again:
+                    what = f"given twice, first in line {self.document.keys[here].line}"
+                    self.document.faults.append(Fault(self._place(key), dotted(here), what))
+                self._more(data, name, value, here, above)
                 continue
             self.document.keys[here] = self._place(key)
             data[name] = self.value(value, here, above)
-        return data
+
+    def _more(self, data: dict[str, Raw], name: str, node: Any, path: KeyPath, above: tuple[int, ...]) -> None:
+        """The value of a key given again: two mappings or lists are read as one, so that both are checked."""
+        if not (isinstance(data[name], dict) and isinstance(node, yaml.MappingNode)):
+            self.document.unread.add(path)
+        if data[name] is None:
+            data[name] = self.value(node, path, above)
+        elif id(node) not in above:
+            self._fill(data[name], node, path, above, again=True)
 
     def _place(self, node: Any) -> Place:
         return Place(self.document.file, node.start_mark.line + 1, node.start_mark.column + 1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+
+from mgpu.core.hostlist import nearest
 
 KeyPath = tuple[str | int, ...]
 
@@ -37,5 +38,5 @@ def dotted(path: KeyPath) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A tail for a message, "" if nothing is close."""
-    close = get_close_matches(word.lower(), list(known), n=1)
-    return f" - did you mean {close[0]!r}?" if close else ""
+    near = nearest(word, known)
+    return f" - did you mean {near!r}?" if near else ""

@@ -1,16 +1,29 @@
-"""Files -> Config, or every fault in them at once."""
+"""Files -> Config, or every fault in them at once.
+
+Each phase tells its faults and hands on what it could read, so that the later ones still look at the rest:
+
+    document    YAML -> mappings, lists, text, each with its place
+    older       words of former times
+    keys        unknown ones, read on as what was meant
+    validate    values against the schema
+    nodes       defaults filled in, ranges expanded
+    checks      what must hold between nodes, files and sections
+
+Only what a fault leaves in doubt goes unchecked, and no phase tells what follows from a fault of an earlier one.
+"""
 
 from __future__ import annotations
 
 import socket
 from pathlib import Path
 
+from mgpu.config.checks import check_devices, check_partitions, check_twice, counted_twice
 from mgpu.config.document import Document, read
-from mgpu.config.faults import Fault, did_you_mean
+from mgpu.config.faults import Fault
 from mgpu.config.model import Config, NodeConfig, PartitionConfig, SshSettings
-from mgpu.config.nodes import Placed, external_policy, filled, read_defaults, read_nodes
+from mgpu.config.nodes import Entry, Placed, expanded, external_policy, read_defaults, read_entries
 from mgpu.config.older import modernise
-from mgpu.config.schema import NAME, InventoryFile, NodeDefaults, Settings
+from mgpu.config.schema import NAME, InventoryFile, NodeDefaults, Settings, home_path
 from mgpu.config.trust import trusted
 from mgpu.config.validate import validate
 from mgpu.core.errors import ConfigError
@@ -30,18 +43,21 @@ def load(path: Path | None) -> Config:
         raise ConfigError([refusal])
     main = read(path)
     warnings = modernise(main)
-    settings = validate(main, Settings, main.data)
+    settings = validate(main, Settings, main.data) or Settings()
     documents = [main, *_inventory(main)]
     for document in documents[1:]:
         warnings += modernise(document)
         validate(document, InventoryFile, document.data)
-    placed = _placed(documents, settings)
-    _check_twice(placed)
-    _check_partitions(main, placed)
+    defaults, nodes = _entries(documents, settings)
+    placed = [node for entry in nodes for node in expanded(entry)]
+    for entry in (*defaults, *nodes):
+        check_devices(entry)
+    check_partitions(main, (*defaults, *nodes))
+    check_twice(placed)
     faults = [fault for document in documents for fault in _in_order(document)]
-    if settings is None or faults:
+    if faults:
         raise ConfigError(faults)
-    return _config(path, settings, placed, warnings + _counted_twice(placed))
+    return _config(path, settings, placed, warnings + counted_twice(placed))
 
 
 def this_machine() -> NodeConfig:
@@ -68,7 +84,10 @@ def _inventory(main: Document) -> list[Document]:
     said = main.data.get("inventory")
     if not isinstance(said, str) or not said:
         return []
-    root = Path(main.file).parent / Path(said).expanduser()
+    try:
+        root = Path(main.file).parent / home_path(said)
+    except ValueError:  # told by the schema
+        return []
     refusal = _refusal(root)
     if refusal:
         main.blame(("inventory",), refusal)
@@ -76,6 +95,7 @@ def _inventory(main: Document) -> list[Document]:
     if not root.is_dir():
         return [read(root)]
     files = [file for file in sorted(root.iterdir()) if file.suffix in (".yaml", ".yml") and file.name[0] != "."]
+    files = [file for file in files if file.absolute() != Path(main.file).absolute()]
     if not files:
         main.blame(("inventory",), f"{root} holds no .yaml file")
     documents = []
@@ -88,56 +108,15 @@ def _inventory(main: Document) -> list[Document]:
     return documents
 
 
-def _placed(documents: list[Document], settings: Settings | None) -> list[Placed]:
-    """The nodes of all files; the main file's `defaults:` serve in the others too."""
-    shared = NodeDefaults(external=settings.external) if settings else NodeDefaults()
-    placed: list[Placed] = []
+def _entries(documents: list[Document], settings: Settings) -> tuple[list[Entry], list[Entry]]:
+    """The `defaults:` and the `nodes:` of all files; the main file's defaults serve in the others too."""
+    shared = NodeDefaults(external=settings.external)
+    defaults: list[Entry] = []
+    nodes: list[Entry] = []
     for document in documents:
-        defaults = filled(read_defaults(document), shared)
-        if document is documents[0]:
-            shared = defaults
-        placed += read_nodes(document, defaults)
-    return placed
-
-
-def _check_twice(placed: list[Placed]) -> None:
-    first: dict[NodeName, Placed] = {}
-    for item in placed:
-        earlier = first.setdefault(item.node.name, item)
-        if earlier is not item:
-            where = earlier.document.place((*earlier.path, "node_id"))
-            item.document.blame((*item.path, "node_id"), f"{item.node.name!r} is given twice, first at {where}")
-
-
-def _counted_twice(placed: list[Placed]) -> list[str]:
-    """Warnings for nodes that are one machine and share GPUs there: mgpu would give those to two jobs."""
-    warnings = []
-    first: dict[object, Placed] = {}
-    for item in placed:
-        node, ssh = item.node, item.node.ssh
-        machine = "this machine" if node.connection == "local" else (ssh.host, ssh.port or 22, ssh.proxy_jump)
-        earlier = first.setdefault(machine, item)
-        ours, theirs = node.facts.devices, earlier.node.facts.devices
-        if earlier is not item and (ours is None or theirs is None or set(ours) & set(theirs)):
-            place = item.document.place((*item.path, "node_id"))
-            where = "this machine" if node.connection == "local" else ssh.host
-            warnings.append(
-                f"{place}: {node.name} and {earlier.node.name} are both {where}: "
-                "their GPUs count twice unless each has its own devices:"
-            )
-    return warnings
-
-
-def _check_partitions(main: Document, placed: list[Placed]) -> None:
-    """With `partitions:` in the main file, a node may name no others."""
-    known = main.data.get("partitions")
-    if not isinstance(known, dict):
-        return
-    for item in placed:
-        for name in item.node.facts.partitions:
-            if name not in known:
-                what = f"{name!r} is not among the partitions of {main.file}{did_you_mean(name, known)}"
-                item.document.blame((*item.path, "partition"), what)
+        defaults.append(read_defaults(document, defaults[0] if defaults else None, shared))
+        nodes += read_entries(document, defaults[-1])
+    return defaults, nodes
 
 
 def _partitions(settings: Settings, placed: list[Placed]) -> dict[str, PartitionConfig]:
@@ -159,7 +138,6 @@ def _partitions(settings: Settings, placed: list[Placed]) -> dict[str, Partition
 
 
 def _in_order(document: Document) -> list[str]:
-    """A range with the same fault in each of its nodes says it once."""
     return [str(fault) for fault in sorted(set[Fault](document.faults))]
 
 

@@ -1,13 +1,16 @@
-"""Entries of an inventory -> nodes: defaults filled in, ranges expanded, each node with the place where it stands."""
+"""Entries of an inventory -> nodes: defaults filled in, ranges expanded, each node with the entry where it stands.
+
+An entry with faults is read as far as it goes, so that its nodes take part in the checks of all.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from mgpu.config.document import Document
+from mgpu.config.document import Document, Raw
 from mgpu.config.faults import KeyPath
 from mgpu.config.model import NodeConfig, SshSettings
 from mgpu.config.schema import NAME, External, NodeDefaults, NodeEntry, Section
@@ -19,35 +22,68 @@ from mgpu.core.plan import ExternalPolicy, NodeFacts
 
 S = TypeVar("S", bound=Section)
 
+_COLUMNS: Final = ("hostname", "ip", "network.address")  # ranges that run in step with node_id
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One of `nodes:`, or a `defaults:`. `own` is what it says itself; `filled`, with what it leaves open taken from
+    the defaults `above`."""
+
+    document: Document
+    path: KeyPath
+    own: NodeDefaults
+    filled: NodeDefaults
+    above: Entry | None
+
+    def where(self, key: str) -> KeyPath:
+        return (*self.path, *key.split("."))
+
+    def is_read(self, key: str) -> bool:
+        """Whether there is no doubt about it, nor about what holds it."""
+        where = self.where(key)
+        return not any(where[:end] in self.document.unread for end in range(len(self.path), len(where) + 1))
+
+    def origin(self, key: str) -> Entry | None:
+        """The entry whose word on `key` counts here: this one or the nearest above it, even if it was not readable."""
+        entry: Entry | None = self
+        while entry is not None and entry.is_read(key) and not _says(entry.own, key):
+            entry = entry.above
+        return entry
+
+    def word(self, key: str) -> Any:
+        """What counts here for `key`; None where nobody says it, or what is said there is in doubt."""
+        origin = self.origin(key)
+        return _value(origin.own, key) if origin is not None and origin.is_read(key) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A node, and the entry that it comes from."""
 
     node: NodeConfig
-    document: Document
-    path: KeyPath
+    entry: Entry
 
 
-def read_nodes(document: Document, defaults: NodeDefaults) -> list[Placed]:
-    """The nodes of one file, `defaults` filled in where they say nothing."""
-    entries = document.data.get("nodes") or []
-    if not isinstance(entries, list):
+def read_entries(document: Document, defaults: Entry) -> list[Entry]:
+    """The `nodes:` of one file, `defaults` filled in where they say nothing."""
+    listed = document.data.get("nodes") or []
+    if not isinstance(listed, list):
         document.blame(("nodes",), "must be a list: one '- node_id: ...' for each node")
         return []
-    placed = []
-    for index, raw in enumerate(entries):
-        path = ("nodes", index)
-        entry = validate(document, NodeEntry, raw, path)
-        if entry is not None:
-            placed += [Placed(node, document, path) for node in _expanded(filled(entry, defaults), document, path)]
-    return placed
+    entries = []
+    for index, raw in enumerate(listed):
+        own = validate(document, NodeEntry, raw, ("nodes", index))
+        if own is not None:
+            entries.append(Entry(document, ("nodes", index), own, filled(own, defaults.filled), defaults))
+    return entries
 
 
-def read_defaults(document: Document) -> NodeDefaults:
-    """The `defaults:` of one file; none if they have faults."""
-    raw = document.data.get("defaults")
-    return (validate(document, NodeDefaults, raw, ("defaults",)) if raw is not None else None) or NodeDefaults()
+def read_defaults(document: Document, above: Entry | None, under: NodeDefaults) -> Entry:
+    """The `defaults:` of one file, over those of the main one (`above`) and over `under`, what it says for all."""
+    raw: Raw = document.data.get("defaults") or {}
+    own = validate(document, NodeDefaults, raw, ("defaults",)) or NodeDefaults()
+    return Entry(document, ("defaults",), own, filled(own, above.filled if above else under), above)
 
 
 def filled(over: S, under: Section) -> S:
@@ -68,67 +104,90 @@ def external_policy(section: External) -> ExternalPolicy:
     return ExternalPolicy(section.policy, tuple(section.ignore), section.memory_threshold_mib)
 
 
-def _expanded(entry: NodeEntry, document: Document, path: KeyPath) -> list[NodeConfig]:
-    _check_devices(entry, document, path)
-    columns: dict[str, list[str]] = {}
-    try:
-        names = expand(entry.node_id)
-    except RequestError as error:
-        document.blame((*path, "node_id"), error.message)
-        return []
-    if not names:
-        document.blame((*path, "node_id"), "is empty: a node needs a name")
-    for name in names:
-        if not NAME.fullmatch(name):
-            document.blame((*path, "node_id"), f"{name!r} is no name: letters, digits and . _ - only, at most 63")
-            return []
-    beside = {"hostname": entry.hostname, "ip": entry.ip, "network.address": entry.network.address}
-    for key, text in beside.items():
-        columns[key] = _column(key, text, len(names), document, path)
+def expanded(entry: Entry) -> list[Placed]:
+    """The nodes that an entry of `nodes:` stands for. Faults of its ranges are told, impossible names left out."""
+    names = _names(entry)
+    columns = {key: _column(entry, key, len(names)) for key in _COLUMNS}
     return [
-        _node(entry, name, {key: column[index] for key, column in columns.items()}) for index, name in enumerate(names)
+        Placed(_node(entry.filled, name, {key: column[index] for key, column in columns.items()}), entry)
+        for index, name in enumerate(names)
+        if NAME.fullmatch(name)
     ]
 
 
-def _column(key: str, text: str, count: int, document: Document, path: KeyPath) -> list[str]:
-    if not text:
-        return [""] * count
-    where = (*path, *key.split("."))
+def _says(section: Section, key: str) -> bool:
+    name, _, rest = key.partition(".")
+    return name in section.model_fields_set and (not rest or _says(getattr(section, name), rest))
+
+
+def _value(section: Section, key: str) -> Any:
+    name, _, rest = key.partition(".")
+    return _value(getattr(section, name), rest) if rest else getattr(section, name)
+
+
+def _names(entry: Entry) -> list[str]:
+    """[] where they are not known; what they are beside is then not compared with them."""
+    document, where = entry.document, entry.where("node_id")
+    if not entry.is_read("node_id"):
+        return []
+    if not _says(entry.own, "node_id"):
+        document.blame(where, "is missing")
+        return []
     try:
-        values = in_step(text, count)
+        names = expand(_value(entry.own, "node_id"))
     except RequestError as error:
         document.blame(where, error.message)
-        return [""] * count
-    for value in values:
-        fault = _address_fault(key, value)
-        if fault:
-            document.blame(where, fault)
-            break
+        return []
+    if not names:
+        document.blame(where, "is empty: a node needs a name")
+    bad = [name for name in names if not NAME.fullmatch(name)]
+    if bad:
+        document.blame(where, f"{_first(bad)} is no name: letters, digits and . _ - only, at most 63")
+    return names
+
+
+def _column(entry: Entry, key: str, count: int) -> list[str]:
+    """The values of `key` for the `count` nodes of the entry (0: how many is not known), "" = not said.
+
+    A fault of a default is told where that stands, for the first of the nodes that it does not suit.
+    """
+    blanks = [""] * count
+    origin, text = entry.origin(key), entry.word(key)
+    if origin is None or not text:
+        return blanks
+    fault = ""
+    try:
+        values = in_step(text, count) if count else expand(text)
+    except RequestError as error:
+        fault, values = error.message, blanks
+    fault = fault or _address_fault(key, values)
+    if fault:
+        origin.document.blame(origin.where(key), fault)
+        origin.document.unread.add(origin.where(key))
     return values
 
 
-def _address_fault(key: str, value: str) -> str:
-    if value.startswith("-"):
-        return f"{value!r} starts with a dash"
-    if key == "ip":
-        try:
-            ipaddress.ip_address(value)
-        except ValueError:
-            return f"{value!r} is no IP address: a name belongs into hostname"
-    return ""
+def _address_fault(key: str, values: list[str]) -> str:
+    dashed = [value for value in values if value.startswith("-")]
+    if dashed:
+        return f"{_first(dashed)} starts with a dash"
+    wrong = [value for value in values if not _is_address(value)] if key == "ip" else []
+    return f"{_first(wrong)} is no IP address: a name belongs into hostname" if wrong else ""
 
 
-def _check_devices(entry: NodeEntry, document: Document, path: KeyPath) -> None:
-    devices = entry.devices or []
-    where = (*path, "devices")
-    twice = next((device for device in devices if devices.count(device) > 1), None)
-    if twice is not None:
-        document.blame(where, f"device {twice} is given twice")
-    if entry.gpu_count is not None and devices and max(devices) >= entry.gpu_count:
-        document.blame(where, f"device {max(devices)} is not there: gpu_count {entry.gpu_count}, and they start at 0")
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
-def _node(entry: NodeEntry, name: str, beside: Mapping[str, str]) -> NodeConfig:
+def _first(values: list[str]) -> str:
+    return f"{values[0]!r}" + (f" (and {len(values) - 1} more)" if len(values) > 1 else "")
+
+
+def _node(entry: NodeDefaults, name: str, beside: Mapping[str, str]) -> NodeConfig:
     hostname = beside["hostname"] or name
     ssh = entry.ssh
     return NodeConfig(

@@ -28,7 +28,10 @@ _RENAMED = {
 
 
 def modernise(document: Document) -> list[str]:
-    """Takes the old keys out of `document.data`, or renames them there. Returns the warnings, one per kind of key."""
+    """Takes the old keys out of `document.data`, or renames them there. Returns the warnings, one per kind of key.
+
+    Where an old word and the new one stand side by side, nobody knows which is meant: that is a fault.
+    """
     warnings = []
     for pattern, why in _IGNORED.items():
         found = [(path, holder.pop(str(path[-1]))) for path, holder in list(_find(document, pattern))]
@@ -38,8 +41,12 @@ def modernise(document: Document) -> list[str]:
     for pattern, new in _RENAMED.items():
         paths = []
         for path, holder in list(_find(document, pattern)):
-            if new not in holder:
-                _rename(document, path, holder, new)
+            if new in holder:
+                document.blame(path, f"is an older word for {new}, which is given too: remove one", of_key=True)
+                document.unread.add((*path[:-1], new))
+                del holder[str(path[-1])]
+            else:
+                document.rename(path, holder, new)
                 paths.append(path)
         if paths:
             warnings.append(f"{_where(document, paths)} is read as {new}: please write it so")
@@ -65,14 +72,6 @@ def _items(value: Raw) -> list[tuple[str | int, Raw]]:
 
 def _entry(value: Raw, word: str) -> list[tuple[str | int, Raw]]:
     return [(word, value[word])] if isinstance(value, dict) and word in value else []
-
-
-def _rename(document: Document, path: KeyPath, holder: dict[str, Raw], new: str) -> None:
-    """The places move along, so that a fault in the value is still shown where it stands."""
-    holder[new] = holder.pop(str(path[-1]))
-    renamed = (*path[:-1], new)
-    for places in (document.keys, document.values):
-        places[renamed] = places[path]
 
 
 def _where(document: Document, paths: list[KeyPath], value: str = "") -> str:

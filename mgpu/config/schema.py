@@ -136,20 +136,33 @@ def _local_path(value: Any, info: ValidationInfo) -> Any:
     """A path in a file is relative to that file."""
     if value == "":
         raise ValueError("must be a path")
-    return (info.context or {})["folder"] / Path(value).expanduser() if isinstance(value, str) else value
+    return (info.context or {})["folder"] / home_path(value) if isinstance(value, str) else value
 
 
-def _names(value: Any) -> Any:
-    """One name, names with commas between them, or a list."""
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+def home_path(text: str) -> Path:
+    """`~` is the user's home. Raises ValueError."""
+    if "\0" in text:
+        raise ValueError("must be a path: a NUL byte cannot be part of one")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{text!r}: there is no such user") from None
 
 
-def _environment(value: Any) -> Any:
-    for name, text in value.items() if isinstance(value, dict) else ():
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise ValueError(f"{name!r} is no name of an environment variable")
-        if text is None:
-            raise ValueError(f'{name} has no value: write "" for an empty one')
+def parts(text: str) -> list[str]:
+    """Names with commas between them stand for a list."""
+    return [part.strip() for part in text.split(",")]
+
+
+def _variable(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"{name!r} is no name of an environment variable")
+    return name
+
+
+def _given(value: Any) -> Any:
+    if value is None:
+        raise ValueError('has no value: write "" for an empty one')
     return value
 
 
@@ -164,8 +177,8 @@ RemotePath = Annotated[str, _reading(_remote_path)]
 Program = Annotated[str, _reading(_program)]
 LocalPath = Annotated[Path, BeforeValidator(_local_path)]
 KeyFile = Annotated[LocalPath, AfterValidator(_key_file)]
-Names = Annotated[list[Name], BeforeValidator(_names), Field(min_length=1)]
-Environment = Annotated[dict[str, str], BeforeValidator(_environment)]
+Names = Annotated[list[Name], _reading(parts), Field(min_length=1)]
+Environment = dict[Annotated[str, _reading(_variable)], Annotated[str, BeforeValidator(_given)]]
 Seconds = Annotated[float, _reading(times.seconds), Field(gt=0)]
 SecondsOrNever = Annotated[float, _reading(times.seconds_or_never), Field(gt=0)]
 SizeBytes = Annotated[int, _reading(_size)]
@@ -212,9 +225,10 @@ class NodeDefaults(Section):
 
 
 class NodeEntry(NodeDefaults):
-    """node_id, hostname, ip and network.address may be hostlists that run in step."""
+    """node_id, hostname, ip and network.address may be hostlists that run in step. That node_id is missing is told
+    with the ranges: an entry without it is checked all the same."""
 
-    node_id: str
+    node_id: str = ""
     hostname: str = ""
     ip: str = ""
 

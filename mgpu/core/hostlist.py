@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import groupby, product
 from math import prod
 
@@ -16,9 +17,11 @@ from mgpu.core.errors import RequestError
 
 MAX_NAMES = 100_000
 _MAX_DIGITS = 18
+_LONGEST = 200  # of a word that a near one is sought for: the search takes the square of it
 
 _TOKEN = re.compile(r"\[(?P<ranges>[^\[\]]*)\]|(?P<text>[^\[\],\s]+)")
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_NUMBER = re.compile(r"0*([0-9]+)")
 _NUMBERED = re.compile(rf"(?P<prefix>.*?)(?P<number>[0-9]{{1,{_MAX_DIGITS}}})(?P<suffix>[^0-9]*)", re.DOTALL)
 
 
@@ -71,6 +74,23 @@ def fold(names: Iterable[str]) -> str:
         else:
             words += [f"{prefix}{number}{suffix}" for number in numbers]
     return ",".join(words)
+
+
+def nearest(word: str, known: Iterable[str], least: float = 0.6) -> str:
+    """The one among `known` that was probably meant by `word`; "" = none is near. `least` is a share of the letters.
+
+    Only letters are ever mistyped: `gpu017` beside gpu016 and gpu018 is another machine, and as near to one as to the
+    other. But `gpu17` and `GPU-017` may well be gpu017.
+    """
+    word = word[:_LONGEST]
+    numbers = _NUMBER.findall(word)
+    alike = {_plain(name): name for name in known if _NUMBER.findall(name) == numbers}
+    close = get_close_matches(_plain(word), alike, n=1, cutoff=least)
+    return alike[close[0]] if close else ""
+
+
+def _plain(name: str) -> str:
+    return _NUMBER.sub(r"\1", name.lower())
 
 
 def _words(text: str) -> list[str]:

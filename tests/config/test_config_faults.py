@@ -85,8 +85,8 @@ NAME_RULE = "letters, digits and . _ - only, at most 63"
         ("defaults: {ssh: {proxy_jump: -oX}}\n", ["1:30: defaults.ssh.proxy_jump: '-oX' is no hop: write it like host or user@host:port"]),
         ("defaults: {workdir: data}\n", ["1:21: defaults.workdir: must be a path on the node that starts with / or ~/, not 'data'"]),
         ("defaults: {nvidia_smi: nvidia-smi}\n", ["1:24: defaults.nvidia_smi: must be the full path of a program on the node, not 'nvidia-smi'"]),
-        ("defaults: {env: {A-B: 1}}\n", ["1:17: defaults.env: 'A-B' is no name of an environment variable"]),
-        ("defaults: {env: {A: }}\n", ['1:17: defaults.env: A has no value: write "" for an empty one']),
+        ("defaults: {env: {A-B: 1}}\n", ["1:18: defaults.env.A-B: 'A-B' is no name of an environment variable"]),
+        ("defaults: {env: {A: }}\n", ['1:21: defaults.env.A: has no value: write "" for an empty one']),
         # --- nodes
         ("nodes: [{node_id: 'n[1-'}]\n", ["1:19: nodes.0.node_id: hostlist 'n[1-': a bracket without its partner; write it like gpu[001-004,007]"]),
         ("nodes: [{node_id: ../x}]\n", [f"1:19: nodes.0.node_id: '../x' is no name: {NAME_RULE}"]),
