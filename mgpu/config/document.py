@@ -8,6 +8,7 @@ and `null` are None. A key given twice is a fault; what it holds the second time
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from mgpu.config.faults import Fault, KeyPath, Place, dotted
 Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
 
 MAX_VALUES = 100_000  # aliases of aliases can grow without bound
+MAX_CUTS = 20  # tries to find the part of a broken file that is YAML
 
 _NULLS = ("", "~", "null", "Null", "NULL")
 _TAGS = {"tag:yaml.org,2002:" + kind for kind in ("str", "map", "seq")}
@@ -69,15 +71,10 @@ def read(path: Path) -> Document:
     """The file's content; what is wrong with it is in `faults`. Raises OSError."""
     document = Document(str(path), path.absolute().parent)
     try:
-        node = yaml.compose(path.read_bytes().decode("utf-8-sig"), Loader=_LOADER)
+        node = _compose(path.read_bytes().decode("utf-8-sig"), document)
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         document.faults.append(Fault(Place(document.file, line, 1), "", "not UTF-8 text"))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Place(document.file, mark.line + 1, mark.column + 1) if mark else document.place(())
-        what = ": ".join(part for part in (error.context, error.problem) if part)
-        document.faults.append(Fault(place, "", f"not YAML: {what}"))
     except yaml.YAMLError as error:
         document.faults.append(Fault(document.place(()), "", f"not YAML: {' '.join(str(error).split())}"))
     else:
@@ -88,6 +85,39 @@ def read(path: Path) -> Document:
             elif data is not None:
                 document.blame((), "must be a mapping (key: value)")
     return document
+
+
+def _compose(text: str, document: Document) -> Any:
+    """The nodes of the text; where it is no YAML, of what stands above the piece that breaks it."""
+    try:
+        return yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        marks = [mark for mark in (error.problem_mark, error.context_mark) if mark]
+        place = Place(document.file, marks[0].line + 1, marks[0].column + 1) if marks else document.place(())
+        what = ": ".join(part for part in (error.context, error.problem) if part)
+        document.faults.append(Fault(place, "", f"not YAML: {what}"))
+        lines = text.splitlines(keepends=True)
+        starts = _starts(lines[: 1 + min([mark.line for mark in marks], default=0)])
+    for start in starts[: -MAX_CUTS - 1 : -1]:
+        with suppress(yaml.YAMLError):
+            return yaml.compose("".join(lines[:start]), Loader=_LOADER)
+    return None
+
+
+def _starts(lines: list[str]) -> list[int]:
+    """Where the pieces begin that say something by themselves: keys at the margin, and the entries of their lists."""
+    starts = []
+    entries = None
+    for number, line in enumerate(lines):
+        bare = line.lstrip(" ")
+        indentation = len(line) - len(bare)
+        if bare.startswith("- ") and entries in (None, indentation):
+            entries = indentation
+            starts.append(number)
+        elif line[0].isalpha():
+            entries = None
+            starts.append(number)
+    return starts
 
 
 def _parts(value: Raw) -> Iterable[tuple[str | int, Raw]]:

@@ -118,6 +118,7 @@ def test_all_faults_of_all_files_at_once_in_order() -> None:
         "inv/a.yaml:3:5: nodes.0.gpus_count: unknown key 'gpus_count' - did you mean 'gpu_count'?",
         "inv/a.yaml:4:14: nodes.1.node_id: 'n2' is given twice, first at c.yaml:4:14",
         "inv/a.yaml:5:16: nodes.1.partition: 'y' is not among the partitions of c.yaml",
+        "inv/b.yaml:1:34: nodes.1.node_id: 'n2' is given twice, first at c.yaml:4:14",
         "inv/b.yaml:3:1: not YAML: while parsing a flow node: did not find expected node content",
         "inv/c.yaml:1:19: nodes.0.node_id: 'n2' is given twice, first at c.yaml:4:14",
         "inv/c.yaml:2:1: partitions: unknown key 'partitions'",
