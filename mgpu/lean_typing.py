@@ -31,5 +31,8 @@ else:
                 raise TypeError(f"{cls.__name__} takes {', '.join(cls._fields)}")
             return tuple.__new__(cls, [given[field] for field in cls._fields])
 
+        def _replace(self, **named: Any) -> NamedTuple:
+            return type(self)(*(named.get(field, value) for field, value in zip(self._fields, self, strict=True)))
+
 
 __all__ = ["Any", "NamedTuple", "NoReturn", "Protocol"]

@@ -89,7 +89,7 @@ class Follower:
         return self._end()
 
     def _end(self) -> int:
-        self._tell_where(ended=True)
+        self._tell_where(any(map(started, self._parts())))
         self._clear_status()
         status = outcome.exit_status(self._job, self._stop_status)
         if status or not self._quiet:
@@ -100,7 +100,7 @@ class Follower:
 
     def _output(self, item: Output) -> None:
         self._heard = clock.monotonic()
-        self._tell_where(ended=True)
+        self._tell_where(True)
         self._sink.write(*item)
 
     def _event(self, event: Event) -> None:
@@ -109,7 +109,7 @@ class Follower:
                 self._waiting_since = clock.monotonic()
             self._job = event.body["job"]
             self._sink.know(self._job)
-            self._tell_where()
+            self._tell_where(all(map(started, self._parts())))
         elif event.name == "notice":
             self._notice(str(event.body.get("text", "")))
         elif event.name == "lost":
@@ -230,11 +230,13 @@ class Follower:
             self._told_reason = self._job.get("reason") or reason
             say(f"job {self._job_id} waits: {reason}")
 
-    def _tell_where(self, ended: bool = False) -> None:
-        """One line per attempt, as soon as the nodes' own names are known; at the latest with its output or end."""
-        attempt, parts = self._job.get("attempt") or 0, self._job.get("allocation") or []
-        known = ended or (self._job["state"] == "RUNNING" and all(started(part) for part in parts))
-        if known and parts and attempt > self._told_attempt:
+    def _parts(self) -> list[dict[str, Any]]:
+        return self._job.get("allocation") or []
+
+    def _tell_where(self, begun: bool) -> None:
+        """One line per attempt, as soon as it has begun and the nodes' own names are known."""
+        attempt = self._job.get("attempt") or 0
+        if begun and self._parts() and attempt > self._told_attempt:
             self._told_attempt = attempt
             if not self._quiet:
                 for line in outcome.where(self._job):
@@ -259,4 +261,5 @@ class Follower:
 
 
 def started(part: dict[str, Any]) -> bool:
-    return part.get("state") != "STARTING"
+    """Its command began, and did not merely end before that."""
+    return part.get("start_time") is not None

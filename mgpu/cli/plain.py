@@ -25,12 +25,12 @@ def read(root: Group, args: Sequence[str]) -> Reading | None:
 
 
 def _read(root: Group, rest: list[str]) -> Reading:
-    common: dict[str, Any] = {}
+    before: dict[str, Any] = {}
     everywhere = by_flag(GLOBAL_OPTIONS)
     found: Any = root
     while isinstance(found, Group):
         while rest and rest[0].startswith("-"):
-            _take_option(rest, everywhere, common)
+            _take_option(rest, everywhere, before)
         if not rest:
             raise NotPlain
         found = found.get(rest.pop(0))
@@ -50,10 +50,11 @@ def _read(root: Group, rest: list[str]) -> Reading:
             _take_option(rest, options, told)
         else:
             positional.append(rest.pop(0))
-    for key, value in told.items():
-        (given if key in given else common)[key] = value
+    given.update({key: value for key, value in told.items() if key in given})
     given.update(_arguments(found.arguments, positional))
-    return Reading(found, given, {key: value for key, value in common.items() if value})
+    common = {key: value for key, value in before.items() if value}
+    common.update({key: value for key, value in told.items() if key not in given and value})
+    return Reading(found, given, common)
 
 
 def _take_option(rest: list[str], options: Mapping[str, Option], told: dict[str, Any]) -> None:

@@ -66,6 +66,7 @@ def allocation(part: Part) -> Json:
         "devices": list(part.devices),
         "uuids": list(part.uuids),
         "pid": part.pid,
+        "start_time": moment(part.started),
         "state": part.state.value,
         "exit_code": part.exit_code,
         "reason": part.reason,

@@ -91,6 +91,7 @@ def test_a_job_that_runs_shows_where(served):
             "devices": [0],
             "uuids": ["GPU-gpu01-0"],
             "pid": 100,
+            "start_time": None,
             "state": "RUNNING",
             "exit_code": None,
             "reason": "",

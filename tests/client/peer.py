@@ -135,6 +135,7 @@ def job(state: str, **more: Any) -> dict[str, Any]:
     part = {
         "rank": 0, "node": "gpu01", "hostname": "gpu01.lab", "address": "10.0.0.1", "devices": [0, 1],
         "uuids": ["GPU-a", "GPU-b"], "pid": 42, "state": "RUNNING", "exit_code": None,
+        "start_time": "2026-01-01T00:00:10Z",
     }  # fmt: skip
     waits = state == "PENDING"
     return {
