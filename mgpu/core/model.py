@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 JobId = NewType("JobId", int)
 NodeName = NewType("NodeName", str)
@@ -244,8 +244,9 @@ class Part:
         return self.state is AttemptState.ENDED and self.stop == GIVEN_UP and not self.collected
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class PartKey:
+class PartKey(NamedTuple):
+    """Hashed and compared thousands of times in a pass: a tuple does that by itself."""
+
     job_id: JobId
     attempt: int
     rank: int

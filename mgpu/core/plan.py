@@ -7,7 +7,7 @@ Units as in `model`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request, Word
@@ -119,12 +119,29 @@ class PendingJob:
     avoid: tuple[NodeName, ...] = ()
     failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
 
+    @property
+    def rank(self) -> tuple[int, float, JobId]:
+        """Its place in the queue: by priority, then age, then number."""
+        return -self.priority, self.submit_time, self.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Jobs that ask for the same and avoid the same nodes, in the order of their ranks; at least one."""
+
+    request: Request
+    avoid: tuple[NodeName, ...]
+    jobs: Sequence[PendingJob]
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
+    """Every pending job stands in one of the batches, or in `later` if it may not start yet."""
+
     now: float
     nodes: tuple[NodeView, ...]
-    pending: tuple[PendingJob, ...]
+    batches: tuple[Batch, ...]
+    later: tuple[PendingJob, ...] = ()
     default_policy: str = "fill_first"
 
 
@@ -147,7 +164,6 @@ class Wait:
     """Why a job does not start now. `reason` is a code (Resources, BeginTime, NodeDown, ...), `detail` says it in
     words, `nodes` holds the reason of each node in the inventory's order."""
 
-    job_id: JobId
     reason: str
     detail: str
     nodes: tuple[tuple[NodeName, str], ...] = ()
@@ -156,4 +172,4 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class Plan:
     starts: tuple[Start, ...]
-    waits: tuple[Wait, ...]
+    waits: Mapping[JobId, Wait]  # jobs of a batch share theirs

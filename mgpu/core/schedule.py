@@ -4,37 +4,55 @@ Jobs are taken by priority, then age, then number; each gets all its parts or no
 same plan have left. Nothing is remembered between plans: same snapshot, same plan. A job that does not fit does not
 hold up smaller ones behind it.
 
-Within a plan free devices only become fewer. So a request that did not fit once is not tried again, and ten thousand
-equal jobs cost as much as one; and what was found about a node holds until a start changes that node.
+Within a plan free devices only become fewer. So once a job did not fit, the rest of its batch is not tried: ten
+thousand equal jobs cost as much as one. And what was found about a node holds until a start changes that node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heapreplace
 
 from mgpu.core.feasible import Ask, Verdict, ask_for, enough, examine
 from mgpu.core.model import NodeName, Request
 from mgpu.core.placement import place
-from mgpu.core.plan import DeviceState, NodeView, PendingJob, PlacedPart, Plan, Snapshot, Start, Wait
+from mgpu.core.plan import Batch, DeviceState, NodeView, PendingJob, PlacedPart, Plan, Snapshot, Start, Wait
 from mgpu.core.policies import POLICIES, Policy, PolicyError
 
 NodeReasons = tuple[tuple[NodeName, str], ...]
-Group = tuple[Request, tuple[NodeName, ...]]
 
 
 def plan(snapshot: Snapshot, policies: Mapping[str, Policy] = POLICIES) -> Plan:
     """Every pending job comes back once, as a Start or as a Wait."""
     planner = _Planner(snapshot, policies)
     starts: list[Start] = []
-    waits: list[Wait] = []
-    for job in sorted(snapshot.pending, key=lambda job: (-job.priority, job.submit_time, job.job_id)):
-        answer = planner.answer(job)
-        if isinstance(answer, Start):
-            starts.append(answer)
+    waits = {job.job_id: _too_early(job, snapshot.now) for job in snapshot.later}
+    heads = [(batch.jobs[0].rank, number, 0) for number, batch in enumerate(snapshot.batches)]
+    heapify(heads)
+    while heads:
+        _, number, at = heads[0]
+        batch = snapshot.batches[number]
+        answer = planner.answer(batch, batch.jobs[at])
+        if isinstance(answer, Wait):
+            # what did not fit the first of them does not fit the others: devices only become fewer
+            waits.update(dict.fromkeys([job.job_id for job in batch.jobs[at:]], answer))
+            heappop(heads)
+            continue
+        starts.append(answer)
+        if at + 1 < len(batch.jobs):
+            heapreplace(heads, (batch.jobs[at + 1].rank, number, at + 1))
         else:
-            waits.append(answer)
-    return Plan(tuple(starts), tuple(waits))
+            heappop(heads)
+    return Plan(tuple(starts), waits)
+
+
+@dataclass(slots=True)
+class _Examined:
+    """What is known of a batch: its request as this cluster understands it, and of each node the last verdict."""
+
+    ask: Ask
+    verdicts: dict[NodeName, tuple[NodeView, Verdict]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -44,31 +62,24 @@ class _Planner:
     snapshot: Snapshot
     policies: Mapping[str, Policy]
     nodes: list[NodeView] = field(init=False)
-    asks: dict[Group, Ask] = field(default_factory=dict)
-    verdicts: dict[Group, dict[NodeName, tuple[NodeView, Verdict]]] = field(default_factory=dict)
-    waits: dict[Group, Wait] = field(default_factory=dict)
+    examined: dict[int, _Examined] = field(default_factory=dict)  # by the identity of the batch
 
     def __post_init__(self) -> None:
         self.nodes = list(self.snapshot.nodes)
 
-    def answer(self, job: PendingJob) -> Start | Wait:
-        if job.not_before > self.snapshot.now:
-            return _too_early(job, self.snapshot.now)
-        group = (job.request, job.avoid)
-        if group in self.waits:
-            return replace(self.waits[group], job_id=job.job_id)
+    def answer(self, batch: Batch, job: PendingJob) -> Start | Wait:
         try:
-            policy = self._policy(job.request)
-            parts = self._place(group, policy)
-            if parts:
-                self._take(job, parts)
-                return Start(job.job_id, parts)
-            self.waits[group] = self._wait(job, group, policy)
-            del self.verdicts[group]  # not asked again
+            policy = self._policy(batch.request)
+            parts = self._place(batch, policy)
+            if not parts:
+                wait = self._wait(batch, policy)
+                del self.examined[id(batch)]  # not asked again
+                return wait
         except PolicyError as error:
-            name = job.request.policy or self.snapshot.default_policy
-            self.waits[group] = Wait(job.job_id, "PolicyError", f"policy {name} failed: {error}")
-        return self.waits[group]
+            name = batch.request.policy or self.snapshot.default_policy
+            return Wait("PolicyError", f"policy {name} failed: {error}")
+        self._take(job, parts)
+        return Start(job.job_id, parts)
 
     def _policy(self, request: Request) -> Policy:
         name = request.policy or self.snapshot.default_policy
@@ -76,18 +87,17 @@ class _Planner:
             raise PolicyError(f"not known, there are {', '.join(self.policies)}")
         return self.policies[name]
 
-    def _place(self, group: Group, policy: Policy) -> tuple[PlacedPart, ...]:
-        if group not in self.asks:
-            self.asks[group] = ask_for(group[0], self.snapshot.nodes, group[1])
-        ask = self.asks[group]
-        return () if ask.impossible else place(ask, self.nodes, self._verdicts(group, ask), policy)
+    def _place(self, batch: Batch, policy: Policy) -> tuple[PlacedPart, ...]:
+        if id(batch) not in self.examined:
+            self.examined[id(batch)] = _Examined(ask_for(batch.request, self.snapshot.nodes, batch.avoid))
+        known = self.examined[id(batch)]
+        return () if known.ask.impossible else place(known.ask, self.nodes, self._verdicts(known), policy)
 
-    def _verdicts(self, group: Group, ask: Ask) -> dict[NodeName, Verdict]:
-        known = self.verdicts.setdefault(group, {})
+    def _verdicts(self, known: _Examined) -> dict[NodeName, Verdict]:
         for node in self.nodes:
-            if node.name not in known or known[node.name][0] is not node:
-                known[node.name] = (node, examine(node, ask))
-        return {name: verdict for name, (_, verdict) in known.items()}
+            if node.name not in known.verdicts or known.verdicts[node.name][0] is not node:
+                known.verdicts[node.name] = (node, examine(node, known.ask))
+        return {name: verdict for name, (_, verdict) in known.verdicts.items()}
 
     def _take(self, job: PendingJob, parts: Sequence[PlacedPart]) -> None:
         by_node = {part.node: part for part in parts}
@@ -95,17 +105,17 @@ class _Planner:
             if node.name in by_node:
                 self.nodes[at] = _with_part(node, job, by_node[node.name])
 
-    def _wait(self, job: PendingJob, group: Group, policy: Policy) -> Wait:
-        ask = self.asks[group]
-        if ask.impossible:
-            return Wait(job.job_id, "BadConstraints", ask.impossible, _reasons(self.nodes, self._verdicts(group, ask)))
-        verdicts = self._verdicts(group, ask)
+    def _wait(self, batch: Batch, policy: Policy) -> Wait:
+        ask = self.examined[id(batch)].ask
+        verdicts = self._verdicts(self.examined[id(batch)])
         reasons = _reasons(self.nodes, verdicts)
+        if ask.impossible:
+            return Wait("BadConstraints", ask.impossible, reasons)
         if blocked := _blocked(self.nodes, ask):
-            return Wait(job.job_id, *blocked, reasons)
+            return Wait(*blocked, reasons)
         if self._would_have_started(ask, verdicts, policy):
-            return Wait(job.job_id, "Priority", "jobs of higher priority start first on what it needs", reasons)
-        return Wait(job.job_id, "Resources", _short_of(self.nodes, ask, verdicts), reasons)
+            return Wait("Priority", "jobs of higher priority start first on what it needs", reasons)
+        return Wait("Resources", _short_of(self.nodes, ask, verdicts), reasons)
 
     def _would_have_started(self, ask: Ask, verdicts: Mapping[NodeName, Verdict], policy: Policy) -> bool:
         """Before the starts of this plan took what it needs."""
@@ -133,8 +143,8 @@ def _too_early(job: PendingJob, now: float) -> Wait:
     seconds = max(1, round(job.not_before - now))
     if job.failures:
         tries = f"{job.failures} failed {'try' if job.failures == 1 else 'tries'}"
-        return Wait(job.job_id, "Backoff", f"tried again in {seconds} s, after {tries}")
-    return Wait(job.job_id, "BeginTime", f"may start in {seconds} s at the earliest")
+        return Wait("Backoff", f"tried again in {seconds} s, after {tries}")
+    return Wait("BeginTime", f"may start in {seconds} s at the earliest")
 
 
 def _reasons(nodes: Sequence[NodeView], verdicts: Mapping[NodeName, Verdict]) -> NodeReasons:

@@ -40,6 +40,7 @@ class Absorber:
         self._board = board
         self._now = now
         self._judgement = judgement
+        self._before: dict[tuple[JobId, int], Running] = {}  # of the attempts that something was heard of
         self.changed: set[JobId] = set()
         self.nodes: dict[NodeName, Node] = {}
         self.ended: list[tuple[Part, str]] = []  # with the attempt's token
@@ -61,6 +62,7 @@ class Absorber:
         for item in list(self._board):
             if item.job.stop and item.current:
                 self._settle(item, item.parts)
+        self._save()
 
     def _probed(self, node: Node, message: Probed) -> None:
         if isinstance(message.outcome, health.ProbeFailure):
@@ -112,25 +114,35 @@ class Absorber:
         self._settle(item, tuple(after if other.rank == part.rank else other for other in item.parts))
 
     def _settle(self, item: Running, parts: tuple[Part, ...]) -> None:
+        over = all(part.state is AttemptState.ENDED for part in parts)
+        outlook = self._outlook(item, parts) if over else retry.Outlook()
+        settled = lifecycle.settle(item.job, item.attempt, parts, self._now, self._judgement.rules, outlook)
+        for note in settled.notes:
+            self._audit(note, item.job.job_id, None, settled.job.detail)
+        self._before.setdefault((item.job.job_id, item.attempt.number), item)
+        self._board.put(Running(settled.job, settled.attempt, settled.parts))
+
+    def _outlook(self, item: Running, parts: tuple[Part, ...]) -> retry.Outlook:
         tried = self._writer.attempts(item.job.job_id) if item.attempt.number > 1 else []
         failures = [one.failure for one in tried if one.number < item.attempt.number]
         counts = failures.count(FailureClass.EXIT), failures.count(FailureClass.REQUEUED)
-        outlook = retry.Outlook(self._judgement.elsewhere(item.job, parts), *counts, self._judgement.jitter())
-        settled = lifecycle.settle(item.job, item.attempt, parts, self._now, self._judgement.rules, outlook)
-        for before, after in zip(item.parts, settled.parts, strict=True):
-            if before != after:
-                self._writer.save_part(after)
-                self.changed.add(item.job.job_id)
-                self._note_end(before, after, item.attempt.token)
-        if settled.attempt != item.attempt:
-            self._writer.save_attempt(settled.attempt)
-            self.changed.add(item.job.job_id)
-        if settled.job != item.job:
-            self._writer.save_job(settled.job)
-            self.changed.add(item.job.job_id)
-        for note in settled.notes:
-            self._audit(note, item.job.job_id, None, settled.job.detail)
-        self._board.put(Running(settled.job, settled.attempt, settled.parts))
+        return retry.Outlook(self._judgement.elsewhere(item.job, parts), *counts, self._judgement.jitter())
+
+    def _save(self) -> None:
+        """What the whole batch made of an attempt is written once."""
+        for key, before in self._before.items():
+            after = self._board.get(*key)
+            assert after is not None
+            for was, part in zip(before.parts, after.parts, strict=True):
+                if was != part:
+                    self._writer.save_part(part, was)
+                    self._note_end(was, part, after.attempt.token)
+            if after.attempt != before.attempt:
+                self._writer.save_attempt(after.attempt, before.attempt)
+            if after.job != before.job:
+                self._writer.save_job(after.job, before.job)
+            if after != before:
+                self.changed.add(after.job.job_id)
 
     def _note_end(self, before: Part, after: Part, token: str) -> None:
         over = after.state is AttemptState.ENDED

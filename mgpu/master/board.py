@@ -69,3 +69,9 @@ class Board:
 
     def on(self, node: NodeName) -> list[tuple[Running, Part]]:
         return [(item, part) for item, part in self.parts() if part.node == node]
+
+    def by_node(self) -> dict[NodeName, list[tuple[Running, Part]]]:
+        found: dict[NodeName, list[tuple[Running, Part]]] = {}
+        for item, part in self.parts():
+            found.setdefault(part.node, []).append((item, part))
+        return found

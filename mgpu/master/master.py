@@ -29,6 +29,7 @@ from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
+from mgpu.master.waiting import Waiting
 from mgpu.master.worker import SystemThreads, Threads
 from mgpu.ops.context import HostKeys
 from mgpu.store.spool import Spool
@@ -80,8 +81,10 @@ class Master:
         )
         self._backlog: list[Message] = []
         self._nodes: dict[NodeName, Node] = {}
+        self._make_views = planning.Views(config)
         self._views: tuple[NodeView, ...] = ()
-        self._waits: dict[JobId, Wait] = {}
+        self._waiting = Waiting(store)
+        self._waits: Mapping[JobId, Wait] = {}
         self._plan_in = 0.0  # seconds until a job's back-off ends
         self._gone: dict[NodeName, deque[Gone]] = {}
         self._probe_due: dict[NodeName, float] = dict.fromkeys(self._links, 0.0)
@@ -200,19 +203,19 @@ class Master:
     # --- planning ---------------------------------------------------------------------------------------------------
 
     def _refresh_views(self, board: Board) -> None:
-        self._views = planning.views(self._config, self._nodes, board, self._gone)
+        self._views = self._make_views.of(self._nodes, board, self._gone)
 
     def _plan(self, board: Board, now: float) -> Board:
-        with self._store.read() as reader:
-            pending = [planning.pending_job(job) for job in reader.pending()]
-        later = [job.not_before - now for job in pending if job.not_before > now]
-        self._plan_in = min(later, default=self._config.heartbeat_interval_s)
-        if not pending:
-            self._waits = {}
+        queue = self._waiting.read()
+        if not queue:
+            self._waits, self._plan_in = {}, self._config.heartbeat_interval_s
             return board
-        plan = schedule.plan(planning.snapshot(self._config, self._views, pending, now), self._policies)
+        snapshot = planning.snapshot(self._config, self._views, queue, now)
+        later = [job.not_before - now for job in snapshot.later]
+        self._plan_in = min(later, default=self._config.heartbeat_interval_s)
+        plan = schedule.plan(snapshot, self._policies)
         ready, stale = self._fresh(plan, now)
-        self._waits = {wait.job_id: wait for wait in (*plan.waits, *stale)}
+        self._waits = {**plan.waits, **stale}
         if not ready:
             return board
         places = {name: self._place(name, link) for name, link in self._links.items()}
@@ -233,10 +236,10 @@ class Master:
         # a master that has just begun may give out a node before it has logged in there itself
         return planning.Place(link.account, link.address or link.config.ssh.host, seen.hostname if seen else "")
 
-    def _fresh(self, plan: Plan, now: float) -> tuple[list[Start], list[Wait]]:
+    def _fresh(self, plan: Plan, now: float) -> tuple[list[Start], dict[JobId, Wait]]:
         """The starts that may be committed, and why the others may not yet: their nodes are probed."""
         observations = {name: node.observation for name, node in self._nodes.items()}
-        ready, waits = [], []
+        ready, waits = [], {}
         for start in plan.starts:
             stale = planning.stale_nodes(start, observations, now)
             for name in stale:
@@ -244,7 +247,7 @@ class Master:
                 self._links[name].probe()
             if stale:
                 asked = f"{', '.join(stale)}: asked what runs there before GPUs are given out"
-                waits.append(Wait(start.job_id, "Probing", asked))
+                waits[start.job_id] = Wait("Probing", asked)
             else:
                 ready.append(start)
         return ready, waits
@@ -343,7 +346,7 @@ class Master:
                 self._probes.wait(min(left, 0.1))
         return self._views
 
-    def waits(self) -> dict[JobId, Wait]:
+    def waits(self) -> Mapping[JobId, Wait]:
         return self._waits
 
     def watch(self, job_id: JobId, on: bool) -> None:

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mgpu.config.model import Config
+from mgpu.config.model import Config, NodeConfig
 from mgpu.core import lifecycle
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node, Observation
-from mgpu.core.plan import NodeHolds, NodeView, PendingJob, Snapshot, Start
+from mgpu.core.plan import NodeHolds, NodeView, Snapshot, Start
+from mgpu.core.queue import Queue
 from mgpu.core.views import node_view
 from mgpu.master.absorb import WHO
 from mgpu.master.board import Board
@@ -34,20 +35,43 @@ class Gone:
     session: int | None
 
 
-def views(
-    config: Config, nodes: Mapping[NodeName, Node], board: Board, gone: Mapping[NodeName, Sequence[Gone]]
-) -> tuple[NodeView, ...]:
-    """Every node of the inventory, in its order."""
-    holds = _holds(board)
-    owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
-    found = []
-    for entry in config.nodes:
-        node = _without(nodes.get(entry.name, Node(entry.name)), gone.get(entry.name, ()))
-        view = node_view(entry.facts, node, holds.get(entry.name, NodeHolds()), entry.external)
-        if view.usable and owed[entry.name]:
-            view = replace(view, usable=False, reason=f"{owed[entry.name]} given-up jobs are looked for first")
-        found.append(view)
-    return tuple(found)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """All that a view follows from, beside the inventory."""
+
+    node: Node
+    holds: NodeHolds
+    owed: int
+
+
+class Views:
+    """Every node of the inventory, in its order. A view is made anew only when what it follows from has changed."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._made: dict[NodeName, tuple[_Seen, NodeView]] = {}
+
+    def of(
+        self, nodes: Mapping[NodeName, Node], board: Board, gone: Mapping[NodeName, Sequence[Gone]]
+    ) -> tuple[NodeView, ...]:
+        holds = _holds(board)
+        owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
+        found = []
+        for entry in self._config.nodes:
+            node = _without(nodes.get(entry.name, Node(entry.name)), gone.get(entry.name, ()))
+            seen = _Seen(node, holds.get(entry.name, NodeHolds()), owed[entry.name])
+            made = self._made.get(entry.name)
+            if made is None or made[0] != seen:
+                made = self._made[entry.name] = (seen, _view(entry, seen))
+            found.append(made[1])
+        return tuple(found)
+
+
+def _view(entry: NodeConfig, seen: _Seen) -> NodeView:
+    view = node_view(entry.facts, seen.node, seen.holds, entry.external)
+    if view.usable and seen.owed:
+        return replace(view, usable=False, reason=f"{seen.owed} given-up jobs are looked for first")
+    return view
 
 
 def _holds(board: Board) -> dict[NodeName, NodeHolds]:
@@ -88,21 +112,8 @@ def _without(node: Node, gone: Iterable[Gone]) -> Node:
     return replace(node, observation=replace(seen, processes=left))
 
 
-def pending_job(job: Job) -> PendingJob:
-    return PendingJob(
-        job.job_id,
-        job.user,
-        job.spec.request,
-        job.spec.priority,
-        job.submit_time,
-        job.not_before,
-        job.avoid,
-        job.attempt,
-    )
-
-
-def snapshot(config: Config, nodes: tuple[NodeView, ...], pending: Iterable[PendingJob], now: float) -> Snapshot:
-    return Snapshot(now, nodes, tuple(pending), config.default_policy)
+def snapshot(config: Config, nodes: tuple[NodeView, ...], queue: Queue, now: float) -> Snapshot:
+    return Snapshot(now, nodes, *queue.at(now), config.default_policy)
 
 
 def stale_nodes(start: Start, observations: Mapping[NodeName, Observation | None], now: float) -> list[NodeName]:
@@ -152,7 +163,7 @@ def commit(writer: Writer, start: Start, places: Mapping[NodeName, Place], now: 
         writer.audit(Audit(now, WHO, "start refused", job.job_id, conflict.node, str(conflict)))
         return None
     placed_job = lifecycle.place(job, number, now)
-    writer.save_job(placed_job)
+    writer.save_job(placed_job, job)
     where = "; ".join(f"{part.node}:{','.join(map(str, part.devices))}" for part in parts)
     writer.audit(Audit(now, WHO, "placed", job.job_id, None, where))
     return placed_job

@@ -168,9 +168,9 @@ class Realiser:
         self._looks.setdefault(node, _Looks()).due = 0.0
 
     def _look(self, board: Board, monotonic: float) -> float:
-        soonest = LOOK_S
+        soonest, on = LOOK_S, board.by_node()
         for name, link in self._links.items():
-            parts = [Known(part, item.attempt.token) for item, part in board.on(name) if part.state.holds_devices]
+            parts = [Known(part, item.attempt.token) for item, part in on.get(name, ()) if part.state.holds_devices]
             if not parts:
                 self._looks.pop(name, None)
                 continue

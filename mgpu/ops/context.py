@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,7 +76,7 @@ class Control(Protocol):
     def views(self) -> Sequence[NodeView]:
         """All nodes of the inventory, in its order, as the planner sees them now."""
 
-    def waits(self) -> dict[JobId, Wait]:
+    def waits(self) -> Mapping[JobId, Wait]:
         """Of the last plan."""
 
     def watch(self, job_id: JobId, on: bool) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select
 from sqlalchemy.sql.expression import ScalarSelect
 
 from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
-from mgpu.store.rows import from_row
+from mgpu.store.rows import columns, from_row, from_same_row
+from mgpu.store.statement import Statement
 
 T = TypeVar("T")
 Scope = Literal["active", "ended", "all"]
@@ -35,74 +36,107 @@ class JobFilter:
     limit: int | None = None
 
 
+def _given_jobs() -> ScalarSelect[Any] | Select[Any]:
+    """The ids of the parameter `ids` (see `_each`), since the number of parameters is limited."""
+    return select(func.json_each(bindparam("ids")).table_valued("value").c.value)
+
+
+_SMALL_SPEC = 4096
+_SPEC = [column.name for column in columns(Job, tables.jobs)].index("spec")
+
+_jobs = select(*columns(Job, tables.jobs))
+_attempts = select(*columns(Attempt, tables.attempts)).order_by(tables.attempts.c.job_id, tables.attempts.c.number)
+_parts = select(*columns(Part, tables.parts)).order_by(
+    tables.parts.c.job_id, tables.parts.c.attempt, tables.parts.c.rank
+)
+_nodes = select(*columns(Node, tables.nodes)).order_by(tables.nodes.c.name)
+_j, _a, _p = tables.jobs.c, tables.attempts.c, tables.parts.c
+
+_JOB = Statement(_jobs.where(_j.job_id == bindparam("job_id")))
+_JOB_OF_REQUEST = Statement(_jobs.where(_j.request_id == bindparam("request_id")))
+_GIVEN_JOBS = Statement(_jobs.where(_j.job_id.in_(_given_jobs())))
+_PENDING = Statement(_jobs.where(tables.PENDING).order_by(_j.job_id))
+_ATTEMPT = Statement(_attempts.where(_a.job_id == bindparam("job_id"), _a.number == bindparam("number")))
+_ATTEMPTS = Statement(_attempts.where(_a.job_id == bindparam("job_id")))
+_PARTS = Statement(_parts.where(_p.job_id == bindparam("job_id"), _p.attempt == bindparam("attempt")))
+_OPEN_PARTS = Statement(_parts.where(tables.OPEN_PART))
+_NODES = Statement(_nodes)
+_NODE = Statement(_nodes.where(tables.nodes.c.name == bindparam("name")))
+
+_open = select(_p.job_id, _p.attempt).where(tables.OPEN_PART).distinct().subquery()
+_OPEN_JOBS = Statement(_jobs.where(_j.job_id.in_(select(_open.c.job_id))))
+_OPEN_ATTEMPTS = Statement(_attempts.join(_open, and_(_a.job_id == _open.c.job_id, _a.number == _open.c.attempt)))
+_PARTS_OF_OPEN_ATTEMPTS = Statement(
+    _parts.join(_open, and_(_p.job_id == _open.c.job_id, _p.attempt == _open.c.attempt))
+)
+_CURRENT_PARTS = Statement(
+    _parts.join(tables.jobs, and_(_p.job_id == _j.job_id, _p.attempt == _j.attempt)).where(_j.job_id.in_(_given_jobs()))
+)
+
+
 class Reader:
     """Lives as long as its transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._driver = cast(sqlite3.Connection, connection.connection.driver_connection)
 
     def job(self, job_id: JobId) -> Job | None:
-        return self._one(Job, select(tables.jobs).where(tables.jobs.c.job_id == job_id))
+        return self._one(Job, _JOB, job_id=job_id)
 
     def job_by_request(self, request_id: str) -> Job | None:
-        return self._one(Job, select(tables.jobs).where(tables.jobs.c.request_id == request_id))
+        return self._one(Job, _JOB_OF_REQUEST, request_id=request_id)
 
     def jobs(self, wanted: JobFilter) -> list[Job]:
         """In the order of their ids."""
         newest_kept = wanted.scope != "active"
-        order = tables.jobs.c.job_id.desc() if newest_kept else tables.jobs.c.job_id
-        found = self._all(Job, select(tables.jobs).where(*_conditions(wanted)).order_by(order).limit(wanted.limit))
+        order = _j.job_id.desc() if newest_kept else _j.job_id
+        query = _jobs.where(*_conditions(wanted)).order_by(order).limit(wanted.limit)
+        found = [from_row(Job, row) for row in self._connection.execute(query)]
         return found[::-1] if newest_kept else found
+
+    def jobs_of(self, job_ids: Iterable[JobId]) -> list[Job]:
+        """Those of these that there are, in any order."""
+        return self._all(Job, _GIVEN_JOBS, ids=_each(job_ids))
 
     def pending(self) -> list[Job]:
         """In the order of their ids."""
-        return self._all(Job, select(tables.jobs).where(tables.PENDING).order_by(tables.jobs.c.job_id))
+        return self._all(Job, _PENDING)
 
     def count_by_state(self, wanted: JobFilter) -> dict[JobState, int]:
         """Of the jobs that pass (all of them, whatever the limit); a state that none is in is absent."""
-        query = select(tables.jobs.c.state, func.count()).where(*_conditions(wanted)).group_by(tables.jobs.c.state)
+        query = select(_j.state, func.count()).where(*_conditions(wanted)).group_by(_j.state)
         return {JobState(state): count for state, count in self._connection.execute(query)}
 
     def attempt(self, job_id: JobId, number: int) -> Attempt | None:
-        table = tables.attempts
-        return self._one(Attempt, select(table).where(table.c.job_id == job_id, table.c.number == number))
+        return self._one(Attempt, _ATTEMPT, job_id=job_id, number=number)
 
     def attempts(self, job_id: JobId) -> list[Attempt]:
-        table = tables.attempts
-        return self._all(Attempt, select(table).where(table.c.job_id == job_id).order_by(table.c.number))
+        return self._all(Attempt, _ATTEMPTS, job_id=job_id)
 
     def parts(self, job_id: JobId, attempt: int) -> list[Part]:
         """In the order of their ranks."""
-        table = tables.parts
-        query = select(table).where(table.c.job_id == job_id, table.c.attempt == attempt).order_by(table.c.rank)
-        return self._all(Part, query)
+        return self._all(Part, _PARTS, job_id=job_id, attempt=attempt)
 
     def open_parts(self) -> list[Part]:
         """The parts with which something is still to be done: not ended, or output not collected."""
-        table = tables.parts
-        return self._all(
-            Part, select(table).where(tables.OPEN_PART).order_by(table.c.job_id, table.c.attempt, table.c.rank)
-        )
+        return self._all(Part, _OPEN_PARTS)
 
     def open_attempts(self) -> list[tuple[Job, Attempt, list[Part]]]:
         """The attempts with open parts, each with its job and all of its parts by rank."""
-        statements = _open_attempts()
         found: dict[tuple[JobId, int], list[Part]] = {}
-        for part in self._all(Part, statements.parts):
+        for part in self._same(Part, _PARTS_OF_OPEN_ATTEMPTS):
             found.setdefault((part.job_id, part.attempt), []).append(part)
         if not found:
             return []
-        by_id = {job.job_id: job for job in self._all(Job, statements.jobs)}
-        tried = self._all(Attempt, statements.attempts)
+        by_id = {job.job_id: job for job in map(_open_job, _OPEN_JOBS.run(self._driver, {}))}
+        tried = self._same(Attempt, _OPEN_ATTEMPTS)
         return [(by_id[one.job_id], one, found[one.job_id, one.number]) for one in tried]
 
     def parts_of_jobs(self, job_ids: Iterable[JobId]) -> dict[JobId, list[Part]]:
         """The parts of each job's current or last attempt, by rank; a job without an attempt is absent."""
-        table, jobs = tables.parts, tables.jobs
-        current = and_(table.c.job_id == jobs.c.job_id, table.c.attempt == jobs.c.attempt)
-        query = select(table).join(jobs, current).where(jobs.c.job_id.in_(_each(job_ids)))
         found: dict[JobId, list[Part]] = {}
-        for part in self._all(Part, query.order_by(table.c.job_id, table.c.rank)):
+        for part in self._all(Part, _CURRENT_PARTS, ids=_each(job_ids)):
             found.setdefault(part.job_id, []).append(part)
         return found
 
@@ -116,51 +150,39 @@ class Reader:
         }
 
     def nodes(self) -> list[Node]:
-        return self._all(Node, select(tables.nodes).order_by(tables.nodes.c.name))
+        return self._all(Node, _NODES)
 
     def node(self, name: NodeName) -> Node | None:
-        return self._one(Node, select(tables.nodes).where(tables.nodes.c.name == name))
+        return self._one(Node, _NODE, name=tables.written_out(name))
 
     def audits(
         self, job_id: JobId | None = None, node: NodeName | None = None, what: str = "", limit: int = 100
     ) -> list[Audit]:
         """The newest `limit` that match, oldest of them first."""
         table = tables.audit
-        query = select(table).order_by(table.c.audit_id.desc()).limit(limit)
+        query = select(*columns(Audit, table)).order_by(table.c.audit_id.desc()).limit(limit)
         if job_id is not None:
             query = query.where(table.c.job_id == job_id)
         if node is not None:
             query = query.where(table.c.node == node)
         if what:
             query = query.where(table.c.what == what)
-        return self._all(Audit, query)[::-1]
+        return [from_row(Audit, row) for row in self._connection.execute(query)][::-1]
 
-    def _all(self, kind: Callable[..., T], query: Select[Any]) -> list[T]:
-        return [from_row(kind, row) for row in self._connection.execute(query).mappings()]
+    def _all(self, kind: Callable[..., T], statement: Statement, **values: Any) -> list[T]:
+        return [from_row(kind, row) for row in statement.run(self._driver, values)]
 
-    def _one(self, kind: Callable[..., T], query: Select[Any]) -> T | None:
-        row = self._connection.execute(query).mappings().one_or_none()
+    def _same(self, kind: Callable[..., T], statement: Statement) -> list[T]:
+        return [from_same_row(kind, row) for row in statement.run(self._driver, {})]
+
+    def _one(self, kind: Callable[..., T], statement: Statement, **values: Any) -> T | None:
+        row = statement.run(self._driver, values).fetchone()
         return None if row is None else from_row(kind, row)
 
 
-class _OpenAttempts(NamedTuple):
-    parts: Select[Any]
-    jobs: Select[Any]
-    attempts: Select[Any]
-
-
-@cache
-def _open_attempts() -> _OpenAttempts:
-    """Made once: the master asks on every pass."""
-    parts, jobs, attempts = tables.parts, tables.jobs, tables.attempts
-    open_ones = select(parts.c.job_id, parts.c.attempt).where(tables.OPEN_PART).distinct().subquery()
-    of_part = and_(parts.c.job_id == open_ones.c.job_id, parts.c.attempt == open_ones.c.attempt)
-    of_attempt = and_(attempts.c.job_id == open_ones.c.job_id, attempts.c.number == open_ones.c.attempt)
-    return _OpenAttempts(
-        select(parts).join(open_ones, of_part).order_by(parts.c.rank),
-        select(jobs).where(jobs.c.job_id.in_(select(open_ones.c.job_id))),
-        select(attempts).join(open_ones, of_attempt).order_by(attempts.c.job_id),
-    )
+def _open_job(row: tuple[Any, ...]) -> Job:
+    job: Job = from_row(Job, row) if len(row[_SPEC]) > _SMALL_SPEC else from_same_row(Job, row)
+    return job
 
 
 def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
@@ -176,7 +198,7 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
     if wanted.states:
         conditions.append(column.state.in_([str(state) for state in wanted.states]))
     if wanted.ids:
-        conditions.append(column.job_id.in_(_each(wanted.ids)))
+        conditions.append(column.job_id.in_(_given_jobs().params(ids=_each(wanted.ids))))
     if wanted.node:
         part = tables.parts.c
         there = select(part.rank).where(
@@ -186,7 +208,6 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
     return conditions
 
 
-def _each(ids: Iterable[JobId]) -> ScalarSelect[Any] | Select[Any]:
-    """The ids as a table of one bound parameter, since the number of parameters is limited."""
-    numbers: Sequence[int] = [int(job_id) for job_id in ids]
-    return select(func.json_each(json.dumps(numbers)).table_valued("value").c.value)
+def _each(ids: Iterable[JobId]) -> str:
+    """Many ids as one parameter, JSON."""
+    return json.dumps([int(job_id) for job_id in ids])

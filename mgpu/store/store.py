@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from mgpu import clock
 from mgpu.core.errors import StoreError
+from mgpu.core.model import JobId
 from mgpu.store import tables
 from mgpu.store.filesystem import network_type
 from mgpu.store.reading import Reader
@@ -37,6 +39,8 @@ class Store:
         self._writing = engine.execution_options(mgpu_begin="BEGIN IMMEDIATE")
         self._one_writer = threading.Lock()
         self._writer_thread: int | None = None
+        self._touched: set[JobId] = set()
+        self._touching = threading.Lock()
         self.database_id = ""
 
     @classmethod
@@ -76,11 +80,23 @@ class Store:
             raise RuntimeError("a write inside a write would wait for itself")
         with self._one_writer:
             self._writer_thread = threading.get_ident()
+            touched: set[JobId] = set()
             try:
                 with self._translated(), self._writing.begin() as connection:
-                    yield Writer(connection)
+                    writer = Writer(connection)
+                    touched = writer.touched
+                    yield writer
             finally:
                 self._writer_thread = None
+                with self._touching:
+                    self._touched |= touched
+
+    def take_touched(self) -> set[JobId]:
+        """The jobs whose rows may have been written since this was asked before. Who asks first and then begins to
+        read sees all that was done to them; what is just being committed is told the next time."""
+        with self._touching:
+            taken, self._touched = self._touched, set()
+        return taken
 
     def _prepare(self) -> None:
         with self._writing.begin() as connection:
@@ -108,10 +124,12 @@ class Store:
         """What the file or the disk does to us, in words. A violated constraint is our own fault: it passes."""
         try:
             yield
-        except IntegrityError:
+        except (IntegrityError, sqlite3.IntegrityError):
             raise
         except DatabaseError as error:
             raise _in_words(self.path, str(error.orig)) from error
+        except sqlite3.DatabaseError as error:  # of a Statement
+            raise _in_words(self.path, str(error)) from error
 
 
 def _in_words(path: Path, cause: str) -> StoreError:

@@ -29,17 +29,19 @@ from sqlalchemy.types import TypeDecorator
 REVISION = "0001"
 
 
+def written_out(text: str) -> str:
+    """SQLite takes no lone surrogates: a byte that was not UTF-8 becomes `\\udcXX`."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 class Words(TypeDecorator[str]):
-    """Text for people and filters. SQLite takes no lone surrogates, so a byte that was not UTF-8 is stored as `\\udcXX`
-    written out. What must come back byte for byte stands in JSON columns."""
+    """Text for people and filters, as `rows` writes it."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None or value.isascii():
-            return value
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+        return None if value is None else written_out(value)
 
 
 def _words(name: str) -> Column[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Insert, Table, Update, bindparam, insert, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, Table, bindparam, insert, update
 
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
 from mgpu.store.reading import Reader
-from mgpu.store.rows import to_row
+from mgpu.store.rows import changes, to_row
+from mgpu.store.statement import Statement
 
 
 class HoldConflict(Exception):
@@ -26,74 +27,102 @@ class HoldConflict(Exception):
 
 
 class Writer(Reader):
+    """`before` is the value as this transaction read it: then only the columns that differ are written."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.touched: set[JobId] = set()  # jobs whose rows were written
+
     def add_job(self, job: Job) -> tuple[JobId, bool]:
         """The id of the new job (`job.job_id` is not looked at) and True, or that of the job which the same request
         made before and False."""
         known = self.job_by_request(job.request_id)
         if known is not None:
             return known.job_id, False
-        row = _job_row(job)
+        row = {**to_row(job), **_for_filters(job)}
         del row["job_id"]
-        key = self._connection.execute(_insert(tables.jobs), row).inserted_primary_key
-        assert key is not None
-        return JobId(key[0]), True
+        job_id = JobId(self._insert(tables.jobs, row))
+        self.touched.add(job_id)
+        return job_id, True
 
-    def save_job(self, job: Job) -> None:
-        self._update(tables.jobs, _job_row(job), "job_id")
+    def save_job(self, job: Job, before: Job | None = None) -> None:
+        row = to_row(job) if before is None else changes(job, before)
+        if "spec" in row:
+            row.update(_for_filters(job))
+        self._update(tables.jobs, row, {"job_id": job.job_id})
+        self.touched.add(job.job_id)
 
     def add_attempt(self, attempt: Attempt, parts: Iterable[Part]) -> None:
         """With its parts and a hold for each of their devices. Raises HoldConflict and stores nothing of it if one of
         the devices is taken; the transaction goes on."""
-        with self._connection.begin_nested():
-            self._connection.execute(_insert(tables.attempts), to_row(attempt))
+        self._driver.execute("SAVEPOINT attempt")
+        try:
+            self._insert(tables.attempts, to_row(attempt))
             for part in parts:
-                self._connection.execute(_insert(tables.parts), to_row(part))
+                self._insert(tables.parts, to_row(part))
                 if part.state.holds_devices:
                     self._hold(part)
+        except HoldConflict:
+            self._driver.execute("ROLLBACK TO attempt")
+            self._driver.execute("RELEASE attempt")
+            raise
+        self._driver.execute("RELEASE attempt")
 
     def _hold(self, part: Part) -> None:
-        key = {"node": part.node, "job_id": part.job_id, "attempt": part.attempt, "rank": part.rank}
+        key = {"node": part.node, "job_id": part.job_id, "attempt": part.attempt, "rank": part.rank, "released": None}
         for uuid in part.uuids:
             try:
-                self._connection.execute(_insert(tables.holds), {"uuid": uuid, **key})
-            except IntegrityError as error:
-                if "holds.uuid" not in str(error.orig):
+                self._insert(tables.holds, {"uuid": uuid, **key})
+            except sqlite3.IntegrityError as error:
+                if "holds.uuid" not in str(error):
                     raise
                 raise HoldConflict(part.node, uuid) from error
 
-    def save_attempt(self, attempt: Attempt) -> None:
-        self._update(tables.attempts, to_row(attempt), "job_id", "number")
+    def save_attempt(self, attempt: Attempt, before: Attempt | None = None) -> None:
+        row = to_row(attempt) if before is None else changes(attempt, before)
+        self._update(tables.attempts, row, {"job_id": attempt.job_id, "number": attempt.number})
 
-    def save_part(self, part: Part) -> None:
+    def save_part(self, part: Part, before: Part | None = None) -> None:
         """A part that has ended gives its devices back."""
-        self._update(tables.parts, to_row(part), "job_id", "attempt", "rank")
-        if part.state is AttemptState.ENDED:
-            which = {"job": part.job_id, "number": part.attempt, "of_rank": part.rank, "at": part.ended or 0.0}
-            self._connection.execute(_RELEASE, which)
+        key = {"job_id": part.job_id, "attempt": part.attempt, "rank": part.rank}
+        self._update(tables.parts, to_row(part) if before is None else changes(part, before), key)
+        if part.state is AttemptState.ENDED and (before is None or before.state is not AttemptState.ENDED):
+            _RELEASE.run(self._driver, {**key, "at": part.ended or 0.0})
 
     def save_node(self, node: Node) -> None:
         """New or known."""
-        if not self._updated(tables.nodes, to_row(node), "name"):
-            self._connection.execute(_insert(tables.nodes), to_row(node))
+        row = to_row(node)
+        if not self._updated(tables.nodes, row, {"name": row["name"]}):
+            self._insert(tables.nodes, row)
 
     def audit(self, entry: Audit) -> None:
-        self._connection.execute(_insert(tables.audit), to_row(entry))
+        self._insert(tables.audit, to_row(entry))
 
-    def _update(self, table: Table, row: dict[str, Any], *key: str) -> None:
-        if self._updated(table, row, *key) != 1:
-            raise LookupError(f"no row of {table.name} with {[row[name] for name in key]}")
+    def _insert(self, table: Table, row: dict[str, Any]) -> int:
+        """The row's number."""
+        number = _insert(table, tuple(row)).run(self._driver, row).lastrowid
+        assert number is not None
+        return number
 
-    def _updated(self, table: Table, row: dict[str, Any], *key: str) -> int:
-        parameters = {_KEY + name if name in key else name: value for name, value in row.items()}
-        return self._connection.execute(_update(table, tuple(row), key), parameters).rowcount
+    def _update(self, table: Table, row: dict[str, Any], key: dict[str, Any]) -> None:
+        if self._updated(table, row, key) != 1:
+            raise LookupError(f"no row of {table.name} with {list(key.values())}")
+
+    def _updated(self, table: Table, row: dict[str, Any], key: dict[str, Any]) -> int:
+        names = tuple(name for name in row if name not in key)
+        if not names:
+            return 1
+        values = {**row, **{_KEY + name: value for name, value in key.items()}}
+        return _update(table, names, tuple(key)).run(self._driver, values).rowcount
 
 
-_RELEASE = (
-    update(tables.holds)
+_holds = tables.holds
+_RELEASE = Statement(
+    update(_holds)
     .where(
-        tables.holds.c.job_id == bindparam("job"),
-        tables.holds.c.attempt == bindparam("number"),
-        tables.holds.c.rank == bindparam("of_rank"),
+        _holds.c.job_id == bindparam("job_id"),
+        _holds.c.attempt == bindparam("attempt"),
+        _holds.c.rank == bindparam("rank"),
         tables.NOT_RELEASED,
     )
     .values(released=bindparam("at"))
@@ -102,19 +131,17 @@ _RELEASE = (
 _KEY = "key_"  # before the name of a parameter that says which row
 
 
-# Statements are made once: building one costs more than SQLite takes to run it.
+@cache
+def _insert(table: Table, names: tuple[str, ...]) -> Statement:
+    return Statement(insert(table).values({name: bindparam(name) for name in names}))
 
 
 @cache
-def _insert(table: Table) -> Insert:
-    return insert(table)
-
-
-@cache
-def _update(table: Table, columns: tuple[str, ...], key: tuple[str, ...]) -> Update:
+def _update(table: Table, names: tuple[str, ...], key: tuple[str, ...]) -> Statement:
     where = [table.c[name] == bindparam(_KEY + name) for name in key]
-    return update(table).where(*where).values({name: bindparam(name) for name in columns if name not in key})
+    return Statement(update(table).where(*where).values({name: bindparam(name) for name in names}))
 
 
-def _job_row(job: Job) -> dict[str, Any]:
-    return {**to_row(job), "name": job.spec.name, "partition": job.spec.request.partition}
+def _for_filters(job: Job) -> dict[str, Any]:
+    """Columns of their own for what lists are filtered by."""
+    return {"name": tables.written_out(job.spec.name), "partition": tables.written_out(job.spec.request.partition)}

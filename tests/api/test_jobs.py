@@ -59,7 +59,7 @@ def test_a_request_that_can_never_be_met_is_refused(served):
 
 def test_a_job_that_waits_shows_the_plans_reason(served):
     job_id = served.submit(gpus="2", nodes="2")
-    served.desk.planned = {job_id: Wait(job_id, "Resources", "2 GPUs free", ((NodeName("gpu01"), "busy"),))}
+    served.desk.planned = {job_id: Wait("Resources", "2 GPUs free", ((NodeName("gpu01"), "busy"),))}
     job = served.ask("GET", "/v1/jobs")[1]["jobs"][0]
     assert " ".join(list(job)[:14]) == CONTRACT_KEYS.strip()
     assert (job["state"], job["reason"], job["gpus"], job["nodes"]) == ("PENDING", "Resources", 2, 2)

@@ -53,7 +53,7 @@ def test_from_pending_to_the_end(served):
     job_id = served.submit()
     stream = served.stream(f"/v1/jobs/{job_id}/stream")
     assert until_state(stream, "PENDING")["job_id"] == job_id
-    served.desk.planned = {job_id: Wait(job_id, "Resources", "all busy")}
+    served.desk.planned = {job_id: Wait("Resources", "all busy")}
     served.spool.notify(job_id)
     assert until_state(stream, "PENDING")["reason"] == "Resources"
     parts = run(served, job_id)

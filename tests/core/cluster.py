@@ -6,6 +6,7 @@ from typing import Any
 
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, PendingJob, Snapshot
+from mgpu.core.queue import Queue
 
 A100 = "NVIDIA A100-SXM4-80GB"
 LETTERS = {
@@ -40,4 +41,4 @@ def job(number: int, **request: Any) -> PendingJob:
 
 
 def snapshot(nodes: list[NodeView], *jobs: PendingJob, **more: Any) -> Snapshot:
-    return Snapshot(1000.0, tuple(nodes), tuple(jobs), **more)
+    return Snapshot(1000.0, tuple(nodes), *Queue(jobs).at(1000.0), **more)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgpu.core.model import JobId, NodeName
-from mgpu.core.plan import DeviceState, NodeView, Plan, Snapshot, Wait
+from mgpu.core.plan import DeviceState, NodeView, PendingJob, Plan, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
 from mgpu.core.schedule import plan
 
@@ -28,7 +28,7 @@ def starts(planned: Plan) -> dict[int, list[str]]:
 
 
 def wait(planned: Plan, number: int = 1) -> Wait:
-    return next(wait for wait in planned.waits if wait.job_id == number)
+    return planned.waits[JobId(number)]
 
 
 def pins(*nodes: tuple[str, tuple[int, ...]]) -> tuple[tuple[NodeName, tuple[int, ...]], ...]:
@@ -86,7 +86,7 @@ def test_order_and_what_earlier_starts_took() -> None:
     jobs = [job(1, gpus=3), job(2, gpus=2), job(3, gpus=4, priority=5), job(4), job(5)]
     planned = plan(snapshot(FREE, *jobs))
     assert starts(planned) == {3: ["a:0,1,2,3"], 1: ["b:0,1,2"], 4: ["b:3"]}
-    assert [(w.job_id, w.reason) for w in planned.waits] == [(2, "Priority"), (5, "Priority")]
+    assert {number: w.reason for number, w in planned.waits.items()} == {2: "Priority", 5: "Priority"}
 
 
 def test_an_exclusive_start_closes_the_node_to_later_ones() -> None:
@@ -164,9 +164,9 @@ def test_a_sites_own_policy() -> None:
     jobs = [job(1, policy="broken"), job(2, policy="broken"), job(3), job(4, policy="spread")]
     planned = plan(snapshot(FREE, *jobs, default_policy="last"), policies)
     assert starts(planned) == {3: ["b:0"], 4: ["a:0"]}
-    assert [(w.reason, w.detail) for w in planned.waits] == [
-        ("PolicyError", "policy broken failed: KeyError: 'rack'")
-    ] * 2
+    assert {number: (w.reason, w.detail) for number, w in planned.waits.items()} == dict.fromkeys(
+        (1, 2), ("PolicyError", "policy broken failed: KeyError: 'rack'")
+    )
 
 
 # --- what holds for every plan --------------------------------------------------------------------------------------
@@ -198,14 +198,18 @@ JOBS = st.lists(st.tuples(REQUESTS, st.integers(0, 2), st.sampled_from([0.0, 200
 SNAPSHOTS = st.builds(lambda nodes, jobs: snapshot(nodes, *jobs), NODES, JOBS)
 
 
+def pending_of(seen: Snapshot) -> list[PendingJob]:
+    return [*(pending for batch in seen.batches for pending in batch.jobs), *seen.later]
+
+
 @settings(max_examples=60, deadline=None)
 @given(SNAPSHOTS)
 def test_every_plan(seen: Snapshot) -> None:
     planned = plan(seen)
     assert planned == plan(seen)
-    answered = [start.job_id for start in planned.starts] + [w.job_id for w in planned.waits]
-    assert sorted(answered) == sorted(pending.job_id for pending in seen.pending)
-    assert all(w.reason and w.detail for w in planned.waits)
+    answered = [start.job_id for start in planned.starts] + list(planned.waits)
+    assert sorted(answered) == sorted(pending.job_id for pending in pending_of(seen))
+    assert all(w.reason and w.detail for w in planned.waits.values())
     free = {d.uuid for n in seen.nodes if n.usable for d in n.devices if d.state is DeviceState.FREE}
     taken = [uuid for start in planned.starts for part in start.parts for uuid in part.uuids]
     assert len(taken) == len(set(taken))
@@ -215,7 +219,7 @@ def test_every_plan(seen: Snapshot) -> None:
 
 
 def check_start(seen: Snapshot, number: JobId, parts: list[tuple[int, NodeName, tuple[int, ...], Any]]) -> None:
-    request = next(pending.request for pending in seen.pending if pending.job_id == number)
+    request = next(pending.request for pending in pending_of(seen) if pending.job_id == number)
     views = {view.name: view for view in seen.nodes}
     devices = [device for _, name, _, uuids in parts for device in views[name].devices if device.uuid in uuids]
     nodes = [name for _, name, _, _ in parts]
@@ -238,8 +242,8 @@ def check_start(seen: Snapshot, number: JobId, parts: list[tuple[int, NodeName, 
 @given(SNAPSHOTS)
 def test_more_free_gpus_never_stop_the_first_job(seen: Snapshot) -> None:
     """What starts alone also starts when every node is idle and up."""
-    for pending in seen.pending:
-        alone = replace(seen, pending=(replace(pending, avoid=()),))
+    for pending in pending_of(seen):
+        alone = snapshot(list(seen.nodes), replace(pending, avoid=()))
         idle = tuple(
             replace(n, usable=True, jobs=0, devices=tuple(replace(d, state=DeviceState.FREE) for d in n.devices))
             for n in seen.nodes
@@ -251,4 +255,4 @@ def test_more_free_gpus_never_stop_the_first_job(seen: Snapshot) -> None:
 def test_ten_thousand_equal_jobs_share_one_answer() -> None:
     planned = plan(snapshot([node("a", "hhhh")], *(job(number, gpus=2) for number in range(1, 10001))))
     assert len(planned.waits) == 10000
-    assert len({id(w.nodes) for w in planned.waits}) == 1
+    assert len({id(w) for w in planned.waits.values()}) == 1

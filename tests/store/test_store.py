@@ -246,3 +246,27 @@ def test_damage_in_the_middle_is_named_when_it_is_met(tmp_path):
         store = Store.open(path)
         with store.read() as r:
             r.pending()
+
+
+def test_only_what_differs_is_written(store):
+    job_id = add(store, "a", spec=spec(name="x"))
+    with store.read() as r:
+        was = r.job(job_id)
+    with store.write() as w:
+        w.save_job(replace(was, failures=3))
+        w.save_job(replace(was, detail="later"), was)
+    with store.read() as r:
+        assert r.job(job_id) == replace(was, failures=3, detail="later")
+    renamed = replace(was, spec=replace(was.spec, name="y", request=Request(partition="p")))
+    with store.write() as w:
+        w.save_job(renamed, was)
+    with store.read() as r:
+        assert [found.job_id for found in r.jobs(JobFilter(name="y", partition="p"))] == [job_id]
+        assert not r.jobs(JobFilter(name="x"))
+
+
+def test_touched_jobs_are_told_once(store):
+    store.take_touched()
+    job_id = add(store, "a")
+    assert store.take_touched() == {job_id}
+    assert store.take_touched() == set()
