@@ -32,25 +32,28 @@ def to_bytes(value: str | bytes) -> bytes:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
-@lru_cache(maxsize=1)
 def program() -> bytes:
-    """The node's half: the files of `node/` in one, without comments and indentation, as it travels."""
-    parts = (part for folder in ("job", "serve") for part in _parts(folder))
-    return b"\n".join(parts)
+    """The node's half: the files of `node/`, without comments and indentation, as they travel."""
+    return b"".join(parts())
 
 
-def _parts(folder: str) -> list[bytes]:
-    """In the order of their names, which means nothing: they are sets of functions."""
+@lru_cache(maxsize=1)
+def parts() -> tuple[bytes, bytes, bytes]:
+    """Of the node's half: what a job's runner needs, what else those need that watch over it, and the serve loop."""
+    return _joined("job"), _joined("watch"), _joined("serve")
+
+
+def _joined(folder: str) -> bytes:
+    """Sets of functions: their order means nothing."""
     found = sorted(files("mgpu.remote").joinpath(f"node/{folder}").iterdir(), key=lambda path: path.name)
-    return [_stripped(path.read_text("ascii")) for path in found if path.name.endswith(".sh")]
-
-
-def _stripped(text: str) -> bytes:
-    lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("#")).encode()
+    lines = (line.strip() for path in found for line in path.read_text("ascii").splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#")).encode()
 
 
 def login_command(mark: str) -> str:
     """The one quoted word that a login shell (csh and fish too) has to understand. The program follows on stdin."""
-    size = len(program())
-    return f"exec /bin/sh -c 'program=$(dd ibs=1 obs=4096 count={size} 2>/dev/null);eval \"$program\";serve {mark}'"
+    first, second, third = map(len, parts())
+    # a dd that does not know the quick way takes nothing before it says so
+    get = "get() { dd bs=65536 iflag=fullblock,count_bytes count=$1||dd ibs=1 obs=4096 count=$1;} 2>/dev/null"
+    texts = f"program=$(get {first});watch=$(get {second})"
+    return f"exec /bin/sh -c '{get};{texts};eval \"$program;$watch;$(get {third})\";serve {mark}'"

@@ -66,8 +66,8 @@ def test_output_that_cannot_be_read_is_gone(bench: Workbench) -> None:
 def test_out_of_memory_is_what_the_kernel_says(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its counters are files of ours here: no kernel has to run out of memory."""
     groups = bench.folder / "cgroup"
-    program = wire.program().replace(b"/sys/fs/cgroup", str(groups).encode())
-    monkeypatch.setattr(wire, "program", lambda: program)
+    parts = tuple(part.replace(b"/sys/fs/cgroup", str(groups).encode()) for part in wire.parts())
+    monkeypatch.setattr(wire, "parts", lambda: parts)
     counters = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kind, place = line.split(":", 2)

@@ -30,8 +30,8 @@ END = "printf '\\n%s %s end %s\\n' \"$mark\" \"$id\" '{words}'"
 def runner_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ShellRunner]:
     def make(answer: str, hello: str = "boot host") -> ShellRunner:
         body = SERVE.replace("{hello}", hello).replace("{answer}", answer)
-        program = f"serve() {{\n{body}\n}}".encode()
-        monkeypatch.setattr(wire, "program", lambda: program)
+        parts = (b":", b":", f"serve() {{\n{body}\n}}".encode())
+        monkeypatch.setattr(wire, "parts", lambda: parts)
         return ShellRunner(NodeSession(LocalConnection, ("db", "node001", "-"), 10.0, 10.0))
 
     return make

@@ -1,5 +1,7 @@
-# Records and processes: what all shells on the node know. See also the other files here: each is a set of functions, and
-# their order means nothing. `job/` is what the shells need that watch over a job; `serve/` answers requests.
+# Records: what is written down about an attempt.
+#
+# These files are sets of functions; their order means nothing. `job/` is what a job's runner needs, `watch/` what else the
+# shells need that watch over it, `serve/` answers requests.
 #
 # It needs a POSIX sh (dash, busybox, bash), coreutils, and util-linux's setsid and flock.
 #
@@ -39,31 +41,6 @@ tool() {
 
 uptime_now() { read -r uptime _ </proc/uptime; }
 
-# stat_of PID -> stat, from its state on; the name before that may hold anything, also a newline
-stat_of() {
-  stat=
-  [ -n "$1" ] || return 1
-  { while read -r piece; do stat="$stat $piece"; done <"/proc/$1/stat"; } 2>/dev/null || return 1
-  stat=${stat##*) }
-}
-
-# ticks_of PID -> ticks, the start time in clock ticks since boot; fails where no such process lives (zombies do not)
-ticks_of() {
-  ticks=
-  stat_of "$1" || return 1
-  case $stat in '' | Z* | X*) return 1 ;; esac
-  # shellcheck disable=SC2086
-  set -- $stat
-  ticks=${20}
-}
-
-# parent_of PID -> parent
-parent_of() {
-  stat_of "$1"
-  parent=${stat#* }
-  parent=${parent%% *}
-}
-
 # link_of NAME -> value, the content of a record in $dir; fails where it is not there
 link_of() {
   value=
@@ -75,19 +52,3 @@ link_of() {
 record() { ln -s "$2" "$dir/$1" 2>/dev/null; }
 
 event() { printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null
-
-# living NAME -> living, the pid in a record PID:TICKS if it is still that process
-living() {
-  link_of "$1" || return
-  living=${value%%:*}
-  ticks_of "$living" && [ "$ticks" = "${value#*:}" ]
-}
-
-# leader -> leader, the supervisor's pid if it is still that process, else empty
-leader() {
-  link_of pid
-  leader=${value%%:*}
-  value=${value#*:}
-  ticks_of "$leader" && [ "$ticks" = "${value%%:*}" ] && return
-  leader=
-}

@@ -23,14 +23,15 @@ run() {
   event "started $uptime $notice $gate"
   oom_kills
   kills_before=$kills
-  "$tool" "$dir/script"
+  "$tool" "$dir/script" >/dev/null
   code=$?
   if [ $code = 137 ]; then
     oom_kills
     [ $kills -gt $kills_before ] && record stop OOM
   fi
   uptime_now
-  record exit "$code:$uptime"
+  # said to the supervisor too, which need not read it then
+  record exit "$code:$uptime" && printf '%s' "$code:$uptime"
   exit 0
 }
 

@@ -16,6 +16,7 @@ serve() {
     command -v $value >/dev/null || missing="$missing,$value"
   done
   for value in "$setsid" "$flock"; do
+    [ -L "$value" ] || continue
     case $(readlink "$value") in *busybox) missing="$missing,util-linux's ${value##*/}" ;; esac
   done
   end ok "$boot" "$hostname" "${missing#,}"

@@ -1,18 +1,30 @@
 # Requests about jobs that are here: how they stand, go, stop, another time limit, clean up.
 
+# records NAMES KEY...: a line `KEY NAME CONTENT` for each that is there
+records() {
+  names=$1
+  shift
+  paths=
+  for key in "$@"; do
+    for name in $names; do
+      [ -L "$root/$key/$name" ] && paths="$paths $key/$name"
+    done
+  done
+  # shellcheck disable=SC2086
+  [ -z "$paths" ] || (cd "$root" && "$find" $paths -maxdepth 0 -printf '%h %f %l\n' 2>/dev/null)
+}
+
 # state KEY...: for each a line `KEY NAME VALUE` a record, `KEY alive 1`, `KEY size OUT ERR`; then the uptime and boot id
 op_state() {
+  # gates and who lives first: what these two have written when they are gone is there for the second look
+  records pid "$@" | while IFS=' ' read -r key _ value; do
+    printf '%s pid %s\n' "$key" "$value"
+    leader_of "$value"
+    [ -n "$leader" ] && printf '%s alive 1\n' "$key"
+  done
+  records 'ready go started stop exit clean stuck deadline' "$@"
   for key in "$@"; do
     dir=$root/$key
-    [ -d "$dir" ] || continue
-    for name in pid ready go started stop exit clean stuck deadline; do
-      link_of $name || continue
-      printf '%s %s %s\n' "$key" $name "$value"
-      if [ $name = pid ]; then
-        leader
-        [ -n "$leader" ] && printf '%s alive 1\n' "$key"
-      fi
-    done
     [ -f "$dir/stdout" ] && sizes_of && printf '%s size %s %s\n' "$key" "$first" "$second"
     [ -f "$dir/step" ] && { read -r value <"$dir/step"; printf '%s step %s\n' "$key" "$value"; }
   done
@@ -83,7 +95,7 @@ op_limit() {
   if living timer; then
     kill -USR1 "$living" 2>/dev/null
   elif [ "$3" != - ]; then
-    MGPU_P=$program MGPU_KEY=$2 "$setsid" -f sh -c 'eval "$MGPU_P"; timer "$@"' mgpu-timer "$dir" </dev/null >/dev/null 2>&1
+    watcher timer "$2" "$dir"
   fi
   end ok
 }

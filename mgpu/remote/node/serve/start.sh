@@ -60,27 +60,65 @@ for member in $(grep -slE "\) [A-Za-z] [0-9]+ [0-9]+ $leader " /proc/[0-9]*/stat
   case $keep in *" $member "*) ;; *) kill -TERM "$member" 2>/dev/null ;; esac
 done; exit 0'
 
-# write_files SCRIPT JOB: what is written under names of its own is complete before it gets its name
+# the job opens its own streams, so that what a shell says of a killed child ("Killed") is not among its output
+streams='exec >&3 2>&4 3>&- 4>&-
+'
+
+# fresh FILE TEXT WORD: a file of both; fails where there is one already, and takes no bytes from the channel then
+fresh() {
+  made=
+  set -C
+  {
+    set +C
+    made=1
+    printf '%s' "$2" || failed=1
+    spill "$3" /proc/self/fd/1 || failed=1
+  } >"$1"
+  set +C
+  [ -n "$made" ]
+} 2>/dev/null
+
+# write_files SCRIPT JOB: the first who comes makes them in place. Who comes beside it, or after one that was cut off in
+# the middle, gives them their names when they are complete
 write_files() {
   failed=
-  # the job opens its own streams, so that what a shell says of a killed child ("Killed") is not among its output
-  printf 'exec >&3 2>&4 3>&- 4>&-\n' >"$dir/script.$$" || failed=1
+  if ! fresh "$dir/script" "$streams" "$1"; then
+    replace_files "$@"
+    return
+  fi
+  [ "$2" = - ] || fresh "$dir/job" '' "$2" || spill "$2" /dev/null
+  if fresh "$dir/bin/scontrol" "$scontrol" ''; then
+    chmod 700 "$dir/bin/scontrol" || failed=1
+  elif [ ! -x "$dir/bin/scontrol" ]; then
+    failed=1
+  fi
+  touch_streams
+  [ -z "$failed" ]
+} 2>/dev/null
+
+replace_files() {
+  printf '%s' "$streams" >"$dir/script.$$" || failed=1
   spill "$1" "$dir/script.$$" || failed=1
   [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
   mkdir -p "$dir/bin" && printf '%s\n' "$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
   mv -f "$dir/script.$$.s" "$dir/bin/scontrol" || failed=1
-  [ -e "$dir/stdout" ] || true >"$dir/stdout" || failed=1
-  [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
+  touch_streams
   [ -z "$failed" ] || return
   [ "$2" = - ] || mv -f "$dir/job.$$" "$dir/job" || return
   mv -f "$dir/script.$$" "$dir/script"
-} 2>/dev/null
+}
+
+# touch_streams: so that they can be followed before the job begins
+touch_streams() {
+  [ -e "$dir/stdout" ] || true >"$dir/stdout" || failed=1
+  [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
+}
 
 # start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
-  if ! mkdir "$dir" 2>/dev/null && [ ! -d "$dir" ]; then
+  if ! mkdir "$dir" "$dir/bin" 2>/dev/null && [ ! -d "$dir" ]; then
     spill "${11}" /dev/null
     spill "${12}" /dev/null
     value=$(mkdir -p "$dir" 2>&1)
@@ -97,7 +135,7 @@ op_start() {
   if ! write_files "${11}" "${12}"; then
     # a request sent twice may have passed the gate meanwhile; nothing else may pass it any more
     record pid fenced || { link_of pid && [ "$value" != fenced ] && end already "$value" && return; }
-    rm -f "$dir/script.$$" "$dir/job.$$"
+    rm -f "$dir"/script* "$dir"/job*
     end failed node "cannot write to $dir (disk full or quota reached?)"
     return
   fi
@@ -108,7 +146,8 @@ op_start() {
   decode "$7"; at_home "$value"; workdir=$value
   decode "$8"; out=$value
   decode "$9"; err=$value
-  MGPU_P=$program MGPU_MASK=$mask MGPU_F=$nofork MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P"; supervise "$@"' "mgpu-job-$1" \
+  MGPU_P=$program MGPU_WATCH=$watch MGPU_MASK=$mask MGPU_NOFORK=$nofork MGPU_TOKEN=$token "$setsid" -f \
+    sh -c 'eval "$MGPU_P;$MGPU_WATCH"; supervise "$@"' "mgpu-job-$1" \
     "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" </dev/null >/dev/null 2>&1
   end ok
 }

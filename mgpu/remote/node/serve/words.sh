@@ -8,12 +8,7 @@ for value in /usr/local/bin /usr/bin /bin /usr/local/sbin /usr/sbin /sbin; do
   case :$PATH: in *:$value:*) ;; *) PATH=$PATH:$value ;; esac
 done
 
-tool setsid
-setsid=$tool
-tool flock
-flock=$tool
-tool find
-find=$tool
+tools
 tool tail
 tail=$tool
 tool timeout

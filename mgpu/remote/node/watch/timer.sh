@@ -2,8 +2,7 @@
 
 # timer DIR: fires at the deadline, which may be moved while it sleeps (USR1 wakes it)
 timer() {
-  program=$MGPU_P
-  unset MGPU_P
+  take_program
   dir=$1
   nap=
   trap '[ -z "$nap" ] || kill "$nap"; exit 0' TERM

@@ -1,0 +1,154 @@
+# Ending a job: which processes are its, and how all of them go.
+
+# newborn -> newborn, what lives of all that began on this machine since this shell did; fails where that cannot be told.
+# The kernel gives out numbers in order, and begins anew only after the last: so whatever descends from this shell, in
+# whatever session, environment and guise, has one of those that came after its own. It answers only where they cannot have
+# gone round (no machine makes a million processes a second), where they are few, and where nothing began meanwhile.
+newborn() {
+  newborn=
+  uptime_now
+  [ -n "$born_at" ] && hundredths || return
+  read -r most </proc/sys/kernel/pid_max
+  [ $(((hundredths - born_at + 2) * 10000)) -lt "$most" ] || return
+  last=$$
+  for round in 1 2 3 4; do
+    : & # its number is the last one that was given out
+    piece=$last
+    last=$!
+    wait "$last"
+    [ "$last" -gt $piece ] && [ "$last" -le $((piece + 200)) ] || return
+    while [ $((piece += 1)) -lt "$last" ]; do
+      [ -d "/proc/$piece" ] && newborn="$newborn /proc/$piece"
+    done
+    read -r _ _ _ _ value </proc/loadavg
+    [ "$value" = "$last" ] && return
+  done
+  return 1
+}
+
+# members SUPERVISOR [PLACE...] -> value, pids of the job's processes (among those places in /proc, or all that there are)
+# but for those that watch over it. Three nets: the session, the token in the environment, the inherited descriptor of the
+# run directory; a process may have left any of them. A session counts only while its leader is ours.
+members() {
+  supervisor=$1
+  shift
+  value="^MGPU_TOKEN=$MGPU_KEY\$"
+  # an environment cannot look like that: a name comes first in it
+  [ -z "$supervisor" ] || value="$value|^[0-9]+ \\(.*\\) [A-Za-z] [0-9]+ [0-9]+ $supervisor "
+  [ $# -gt 0 ] || set -- /proc/[0-9]*
+  found=$(caught "$@")
+  keep=" $$ $supervisor "
+  if [ -n "$supervisor" ] && link_of started; then
+    parent=${value%%:*}
+    while [ -n "$parent" ] && [ "$parent" -gt 1 ] && [ "$parent" != "$supervisor" ]; do
+      keep="$keep$parent "
+      parent_of "$parent" || break
+    done
+  fi
+  value=
+  for member in $found; do
+    member=${member#/proc/}
+    member=${member%%/*}
+    case "$keep" in *" $member "*) continue ;; esac
+    ticks_of "$member" || continue
+    keep="$keep$member "
+    value="$value$member "
+  done
+}
+
+# caught PLACE...: paths in those of them in which one of the nets has caught. $value: what grep looks for. Another's
+# processes cannot be signalled anyway
+caught() {
+  files=
+  folders=
+  for piece in "$@"; do
+    [ -O "$piece" ] || continue
+    files="$files $piece/environ $piece/stat"
+    folders="$folders $piece/fd"
+  done
+  [ -n "$files" ] || return
+  # shellcheck disable=SC2086
+  {
+    grep -slazE "$value" $files
+    "$find" $folders -lname "$(cd -P "$dir" && pwd)"
+  } 2>/dev/null
+}
+
+# sweep SUPERVISOR [PLACE...]: end what a finished job left behind (it is among those); TERM, a second, KILL until none is left
+sweep() {
+  members "$@"
+  [ -z "$value" ] && return
+  event "leftover $value"
+  # shellcheck disable=SC2086
+  kill -TERM $value 2>/dev/null
+  round=0
+  nap=0.1
+  while :; do
+    sleep $nap
+    members "$1"
+    [ -z "$value" ] && return
+    # shellcheck disable=SC2086
+    [ $round -ge 10 ] && kill -KILL $value 2>/dev/null
+    round=$((round + 1))
+    if [ $round -ge 200 ]; then
+      record stuck "$value"
+      nap=5
+    fi
+  done
+}
+
+# launch_reaper TOKEN GRACE: one at a time
+launch_reaper() {
+  living reaper && return
+  watcher reap "$1" "$dir" "$2"
+}
+
+# reap DIR GRACE: TERM, grace, KILL, repeated until none is left
+reap() {
+  take_program
+  dir=$1
+  ticks_of $$
+  ln -sfn "$$:$ticks" "$dir/reaper" 2>/dev/null
+  uptime_now
+  kill_at=$((${uptime%.*} + $2 + 1))
+  told=
+  said=
+  nap=0.02
+  while [ -d "$dir" ]; do
+    leader
+    [ -L "$dir/clean" ] && exit 0
+    begun=
+    [ -L "$dir/started" ] && begun=1
+    members "$leader"
+    [ -z "$value" ] && [ -z "$leader" ] && break
+    uptime_now
+    if [ "${uptime%.*}" -ge $kill_at ]; then
+      # a runner that hangs before its job began has to go too
+      [ -L "$dir/started" ] || [ -L "$dir/exit" ] || value="$value $leader"
+      # shellcheck disable=SC2086
+      kill -KILL $value 2>/dev/null
+      nap=0.3
+      if [ "${uptime%.*}" -ge $((kill_at + 120)) ]; then
+        record stuck "$value"
+        nap=5
+      fi
+    elif [ -z "$told" ] && [ -n "$value" ]; then
+      # once to each job: what it starts in order to end well is not disturbed. Not counted while there is only the runner
+      # (which takes no notice), about to begin
+      # shellcheck disable=SC2086
+      kill -TERM $value 2>/dev/null
+      told=$begun
+    fi
+    sleep $nap
+    [ $nap = 0.02 ] && nap=0.1
+  done
+  step=
+  { read -r step <"$dir/step"; } 2>/dev/null
+  uptime_now
+  if [ -L "$dir/started" ]; then
+    record exit "fail:supervisor:the job's supervising shell was killed:$uptime"
+  else
+    record exit "fail:node:it hung while $step:$uptime"
+  fi
+  finish
+}
