@@ -32,14 +32,19 @@ class KnownType:
     names: tuple[Words, ...]
 
 
-@lru_cache(maxsize=1024)  # asked for every device of every plan
+@lru_cache(maxsize=1024)
 def words(text: str) -> Words:
     return tuple(word for word in _WORD.findall(text.casefold()) if word != _MAKER)
 
 
 def kind_of(device: DeviceView) -> str:
     """The key of a device's kind; "" if nobody knows what it is."""
-    return device.kind.strip().casefold() or " ".join(words(device.name))
+    return _kind(device.kind, device.name)
+
+
+@lru_cache(maxsize=1024)  # asked for every device of every plan
+def _kind(kind: str, name: str) -> str:
+    return kind.strip().casefold() or " ".join(words(name))
 
 
 def known_types(nodes: Iterable[NodeView]) -> tuple[KnownType, ...]:

@@ -92,8 +92,8 @@ class Store:
                     self._touched |= touched
 
     def take_touched(self) -> set[JobId]:
-        """The jobs whose rows may have been written since this was asked before. Who asks first and then begins to
-        read sees all that was done to them; what is just being committed is told the next time."""
+        """The jobs that may have come to the queue, left it, or changed while they wait, since this was asked before.
+        Who asks first and then begins to read sees all of that; what is just being committed is told the next time."""
         with self._touching:
             taken, self._touched = self._touched, set()
         return taken

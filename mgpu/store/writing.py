@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, insert, update
 
-from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, Part
+from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
 from mgpu.store.reading import Reader
@@ -31,7 +31,7 @@ class Writer(Reader):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.touched: set[JobId] = set()  # jobs whose rows were written
+        self.touched: set[JobId] = set()  # jobs that came to the queue, left it, or changed while they wait
 
     def add_job(self, job: Job) -> tuple[JobId, bool]:
         """The id of the new job (`job.job_id` is not looked at) and True, or that of the job which the same request
@@ -50,7 +50,8 @@ class Writer(Reader):
         if "spec" in row:
             row.update(_for_filters(job))
         self._update(tables.jobs, row, {"job_id": job.job_id})
-        self.touched.add(job.job_id)
+        if before is None or JobState.PENDING in (before.state, job.state):
+            self.touched.add(job.job_id)
 
     def add_attempt(self, attempt: Attempt, parts: Iterable[Part]) -> None:
         """With its parts and a hold for each of their devices. Raises HoldConflict and stores nothing of it if one of
