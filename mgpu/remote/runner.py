@@ -27,6 +27,7 @@ READ_LIMIT = 4 * 1024 * 1024
 _SIZE = re.compile(r"\d{1,18}", re.ASCII)
 _EPOCH = re.compile(r"\d{1,12}", re.ASCII)
 KILL_GRACE_S = 10
+OWN_PROGRAMS = "${0%/*}/bin"  # where a job's script finds what is made for it; not made where it does not look there
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class ShellRunner:
             job_file,
             "1" if launch.append else "0",
             launch.signal or "-",
+            "1" if OWN_PROGRAMS in launch.script else "0",
             texts=script_text + job_text,
         )
         if reply.status == "failed":

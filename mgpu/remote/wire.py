@@ -32,28 +32,45 @@ def to_bytes(value: str | bytes) -> bytes:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
+# The node's half, by file: what a job's runner needs, what else those need that watch over it, and the serve loop.
+# They are sets of functions, and what each set uses of another is defined before it.
+PARTS = (
+    ("job/records", "job/leases", "job/runner"),
+    ("watch/processes", "watch/supervisor", "watch/timer", "watch/ending"),
+    (
+        "serve/words",
+        "serve/start",
+        "serve/orders",
+        "serve/output",
+        "serve/probe",
+        "serve/residue",
+        "serve/loop",
+    ),
+)
+
+
 def program() -> bytes:
-    """The node's half: the files of `node/`, without comments and indentation, as they travel."""
+    """All of the node's half, as it travels."""
     return b"".join(parts())
 
 
 @lru_cache(maxsize=1)
-def parts() -> tuple[bytes, bytes, bytes]:
-    """Of the node's half: what a job's runner needs, what else those need that watch over it, and the serve loop."""
-    return _joined("job"), _joined("watch"), _joined("serve")
+def parts() -> tuple[bytes, ...]:
+    """Without comments and indentation."""
+    folder = files("mgpu.remote").joinpath("node")
+    texts = ("".join(folder.joinpath(f"{name}.sh").read_text("ascii") for name in names) for names in PARTS)
+    return tuple(map(_stripped, texts))
 
 
-def _joined(folder: str) -> bytes:
-    """Sets of functions: their order means nothing."""
-    found = sorted(files("mgpu.remote").joinpath(f"node/{folder}").iterdir(), key=lambda path: path.name)
-    lines = (line.strip() for path in found for line in path.read_text("ascii").splitlines())
+def _stripped(text: str) -> bytes:
+    lines = (line.strip() for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#")).encode()
 
 
 def login_command(mark: str) -> str:
     """The one quoted word that a login shell (csh and fish too) has to understand. The program follows on stdin."""
-    first, second, third = map(len, parts())
+    job, watch, serve = map(len, parts())
     # a dd that does not know the quick way takes nothing before it says so
     get = "get() { dd bs=65536 iflag=fullblock,count_bytes count=$1||dd ibs=1 obs=4096 count=$1;} 2>/dev/null"
-    texts = f"program=$(get {first});watch=$(get {second})"
-    return f"exec /bin/sh -c '{get};{texts};eval \"$program;$watch;$(get {third})\";serve {mark}'"
+    texts = f"program=$(get {job});watch=$(get {watch})"
+    return f"exec /bin/sh -c '{get};{texts};eval \"$program;$watch;$(get {serve})\";serve {mark}'"

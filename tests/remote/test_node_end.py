@@ -66,8 +66,7 @@ def test_output_that_cannot_be_read_is_gone(bench: Workbench) -> None:
 def test_out_of_memory_is_what_the_kernel_says(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its counters are files of ours here: no kernel has to run out of memory."""
     groups = bench.folder / "cgroup"
-    parts = tuple(part.replace(b"/sys/fs/cgroup", str(groups).encode()) for part in wire.parts())
-    monkeypatch.setattr(wire, "parts", lambda: parts)
+    replace_in_program(monkeypatch, "/sys/fs/cgroup", groups)
     counters = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kind, place = line.split(":", 2)
@@ -96,6 +95,11 @@ def test_out_of_memory_is_what_the_kernel_says(bench: Workbench, monkeypatch: py
     assert bench.record("4.1", "stop") is None
 
 
+def replace_in_program(monkeypatch: pytest.MonkeyPatch, place: str, ours: Path) -> None:
+    parts = tuple(part.replace(place.encode(), str(ours).encode()) for part in wire.parts())
+    monkeypatch.setattr(wire, "parts", lambda: parts)
+
+
 ESCAPES = {
     "own session": "setsid sleep MARK &",
     "no hangup": "nohup sleep MARK >/dev/null 2>&1 &",
@@ -106,12 +110,20 @@ ESCAPES = {
 }
 
 
-def test_who_leaves_the_job_is_ended_with_it(bench: Workbench, mark: str) -> None:
+@pytest.mark.parametrize("most", [1, 4_194_304], ids=["searched", "looked at"])
+def test_who_leaves_the_job_is_ended_with_it(
+    bench: Workbench, mark: str, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Whether all processes are searched or only those that began since: how many numbers the kernel has says which."""
+    (bench.folder / "pid_max").write_text(f"{most}\n")
+    replace_in_program(monkeypatch, "/proc/sys/kernel/pid_max", bench.folder / "pid_max")
+    bench.runner.reset()
     uuids = bench.devices(2)
     script = "\n".join(ESCAPES.values()).replace("MARK", mark)
-    assert bench.run("1.1", f"{script}\nsleep 0.2\nexit 3", uuids) == "3"
+    assert bench.run("1.1", f"{script}\nexit 3", uuids) == "3"
+    assert bench.run("2.1", f"{script}\nsleep 0.2\nexit 3", uuids) == "3"
     assert living(mark) == []
-    assert bench.run("2.1", "echo", uuids) == "0"
+    assert bench.run("3.1", "echo", uuids) == "0"
 
 
 def test_a_stop_ends_the_whole_tree_first_gently(bench: Workbench, mark: str) -> None:

@@ -36,6 +36,20 @@ def test_the_same_start_from_eight_connections_starts_once(bench: Workbench) -> 
     assert not list(bench.place("1.1").glob("script.*"))
 
 
+def test_a_start_that_was_cut_off_in_the_middle_is_written_anew(bench: Workbench) -> None:
+    place = bench.place("1.1")
+    place.mkdir(parents=True)
+    (place / "script").write_text("echo wro")
+    (place / "job").write_text("hal")
+    assert bench.run("1.1", 'cat "${0%/*}/job"; ls "${0%/*}/bin"', job_file="whole\n") == "0"
+    assert bench.output("1.1") == b"whole\nscontrol\n"
+
+
+def test_who_never_asks_for_own_programs_has_none(quick_bench: Workbench) -> None:
+    assert quick_bench.run("1.1", "true") == "0"
+    assert not (quick_bench.place("1.1") / "bin").exists()
+
+
 def test_another_token_starts_nothing(bench: Workbench) -> None:
     runs = bench.folder / "runs"
     bench.start("1.1", f"echo first >>{runs}; sleep 0.3")

@@ -78,7 +78,7 @@ fresh() {
   [ -n "$made" ]
 } 2>/dev/null
 
-# write_files SCRIPT JOB: the first who comes makes them in place. Who comes beside it, or after one that was cut off in
+# write_files SCRIPT JOB BIN: the first who comes makes them in place. Who comes beside it, or after one that was cut off in
 # the middle, gives them their names when they are complete
 write_files() {
   failed=
@@ -87,7 +87,9 @@ write_files() {
     return
   fi
   [ "$2" = - ] || fresh "$dir/job" '' "$2" || spill "$2" /dev/null
-  if fresh "$dir/bin/scontrol" "$scontrol" ''; then
+  if [ "$3" = 0 ]; then
+    :
+  elif fresh "$dir/bin/scontrol" "$scontrol" ''; then
     chmod 700 "$dir/bin/scontrol" || failed=1
   elif [ ! -x "$dir/bin/scontrol" ]; then
     failed=1
@@ -100,8 +102,10 @@ replace_files() {
   printf '%s' "$streams" >"$dir/script.$$" || failed=1
   spill "$1" "$dir/script.$$" || failed=1
   [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
-  mkdir -p "$dir/bin" && printf '%s\n' "$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
-  mv -f "$dir/script.$$.s" "$dir/bin/scontrol" || failed=1
+  if [ "$3" = 1 ]; then
+    mkdir -p "$dir/bin" && printf '%s\n' "$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
+    mv -f "$dir/script.$$.s" "$dir/bin/scontrol" || failed=1
+  fi
   touch_streams
   [ -z "$failed" ] || return
   [ "$2" = - ] || mv -f "$dir/job.$$" "$dir/job" || return
@@ -114,11 +118,14 @@ touch_streams() {
   [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
 }
 
-# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL
+# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL BIN
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
-  if ! mkdir "$dir" "$dir/bin" 2>/dev/null && [ ! -d "$dir" ]; then
+  bin=
+  [ "${15}" = 0 ] || bin=$dir/bin
+  # shellcheck disable=SC2086
+  if ! mkdir "$dir" ${bin:+"$bin"} 2>/dev/null && [ ! -d "$dir" ]; then
     spill "${11}" /dev/null
     spill "${12}" /dev/null
     value=$(mkdir -p "$dir" 2>&1)
@@ -132,15 +139,15 @@ op_start() {
     end already "$value"
     return
   fi
-  if ! write_files "${11}" "${12}"; then
+  if ! write_files "${11}" "${12}" "${15}"; then
     # a request sent twice may have passed the gate meanwhile; nothing else may pass it any more
     record pid fenced || { link_of pid && [ "$value" != fenced ] && end already "$value" && return; }
     rm -f "$dir"/script* "$dir"/job*
     end failed node "cannot write to $dir (disk full or quota reached?)"
     return
   fi
-  [ "${13-0}" = 0 ] || record append 1
-  [ "${14--}" = - ] || record signal "${14}"
+  [ "${13}" = 0 ] || record append 1
+  [ "${14}" = - ] || record signal "${14}"
   limit=${10}
   token=$2
   decode "$7"; at_home "$value"; workdir=$value

@@ -3,22 +3,22 @@
 # newborn -> newborn, what lives of all that began on this machine since this shell did; fails where that cannot be told.
 # The kernel gives out numbers in order, and begins anew only after the last: so whatever descends from this shell, in
 # whatever session, environment and guise, has one of those that came after its own. It answers only where they cannot have
-# gone round (no machine makes a million processes a second), where they are few, and where nothing began meanwhile.
+# gone round (no machine makes a million processes a second), where they are few, and where no more began meanwhile.
 newborn() {
   newborn=
   uptime_now
   [ -n "$born_at" ] && hundredths || return
   read -r most </proc/sys/kernel/pid_max
-  [ $(((hundredths - born_at + 2) * 10000)) -lt "$most" ] || return
+  [ $((hundredths - born_at + 1)) -le $((most / 10000)) ] || return
   last=$$
   for round in 1 2 3 4; do
     : & # its number is the last one that was given out
     piece=$last
     last=$!
     wait "$last"
-    [ "$last" -gt $piece ] && [ "$last" -le $((piece + 200)) ] || return
+    [ "$last" -gt $piece ] && [ "$last" -le $((piece + 1000)) ] || return
     while [ $((piece += 1)) -lt "$last" ]; do
-      [ -d "/proc/$piece" ] && newborn="$newborn /proc/$piece"
+      [ -d "/proc/$piece" ] && newborn="$newborn $piece"
     done
     read -r _ _ _ _ value </proc/loadavg
     [ "$value" = "$last" ] && return
@@ -26,17 +26,28 @@ newborn() {
   return 1
 }
 
-# members SUPERVISOR [PLACE...] -> value, pids of the job's processes (among those places in /proc, or all that there are)
-# but for those that watch over it. Three nets: the session, the token in the environment, the inherited descriptor of the
-# run directory; a process may have left any of them. A session counts only while its leader is ours.
+# members SUPERVISOR [PID...] -> value, pids of the job's processes (among those, or all that there are) but for those that
+# watch over it. Three nets: the session, the token in the environment, the inherited descriptor of the run directory; a
+# process may have left any of them. Another's processes cannot be signalled anyway; a session counts only while its leader
+# is ours.
 members() {
   supervisor=$1
   shift
+  files='/proc/[0-9]*/environ /proc/[0-9]*/stat'
+  folders='/proc/[0-9]*/fd'
+  if [ $# -gt 0 ]; then
+    files=
+    folders=
+    for piece in "$@"; do
+      files="$files /proc/$piece/environ /proc/$piece/stat"
+      folders="$folders /proc/$piece/fd"
+    done
+  fi
   value="^MGPU_TOKEN=$MGPU_KEY\$"
   # an environment cannot look like that: a name comes first in it
   [ -z "$supervisor" ] || value="$value|^[0-9]+ \\(.*\\) [A-Za-z] [0-9]+ [0-9]+ $supervisor "
-  [ $# -gt 0 ] || set -- /proc/[0-9]*
-  found=$(caught "$@")
+  # shellcheck disable=SC2086
+  found=$(grep -slazE "$value" $files; "$find" $folders -lname "$(cd -P "$dir" && pwd)" 2>/dev/null)
   keep=" $$ $supervisor "
   if [ -n "$supervisor" ] && link_of started; then
     parent=${value%%:*}
@@ -56,25 +67,7 @@ members() {
   done
 }
 
-# caught PLACE...: paths in those of them in which one of the nets has caught. $value: what grep looks for. Another's
-# processes cannot be signalled anyway
-caught() {
-  files=
-  folders=
-  for piece in "$@"; do
-    [ -O "$piece" ] || continue
-    files="$files $piece/environ $piece/stat"
-    folders="$folders $piece/fd"
-  done
-  [ -n "$files" ] || return
-  # shellcheck disable=SC2086
-  {
-    grep -slazE "$value" $files
-    "$find" $folders -lname "$(cd -P "$dir" && pwd)"
-  } 2>/dev/null
-}
-
-# sweep SUPERVISOR [PLACE...]: end what a finished job left behind (it is among those); TERM, a second, KILL until none is left
+# sweep SUPERVISOR [PID...]: end what a finished job left behind (it is among those); TERM, a second, KILL until none is left
 sweep() {
   members "$@"
   [ -z "$value" ] && return
