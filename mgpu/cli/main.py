@@ -27,6 +27,7 @@ COMMANDS = {
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on a node: probe, down, clean, trust."),
     "doctor": ("mgpu.cli.residue:doctor", "What was left on nodes."),
+    "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
     "config": ("mgpu.cli.config:config", "Check the configuration."),
     "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),
     "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),

@@ -1,0 +1,96 @@
+"""Where the two files go, and putting them there: whole or not at all, never over what somebody wrote."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from mgpu.cli.session import bad_request
+from mgpu.client.locate import CONFIG_NAME, config_home
+from mgpu.config import trusted
+
+INVENTORY = "inventory/nodes.yaml"
+ELSEWHERE = "--output names another place"
+
+
+class Files:
+    """`replace`: a copy of what is there is kept, and the new one takes its place. Raises MasterError at once when
+    what is there is in the way."""
+
+    def __init__(self, output: str, replace: bool) -> None:
+        self.folder = Path(os.path.abspath(os.path.expanduser(output or config_home(os.environ))))
+        self.config = self.folder / CONFIG_NAME
+        self.inventory = self.folder / INVENTORY
+        self.backups: list[Path] = []
+        self._written = ""
+        there = [path for path in (self.config, self.inventory) if path.exists() or path.is_symlink()]
+        if there and not replace:
+            raise bad_request(
+                f"{there[0]} is there already: it is not overwritten",
+                "edit it (mgpu config check looks it over), or --force keeps a copy and writes anew, "
+                "or --output DIR writes elsewhere",
+            )
+
+    def others(self) -> list[str]:
+        """Further files that the configuration will read."""
+        found = sorted(path for path in self.inventory.parent.glob("[!.]*") if path.suffix in (".yaml", ".yml"))
+        return [path.name for path in found if path != self.inventory]
+
+    def write(self, config: str, inventory: str) -> None:
+        """The inventory first: where there is a configuration, what it names is there too."""
+        for folder in (self.folder, self.inventory.parent):
+            try:
+                folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            except OSError as error:
+                raise bad_request(f"{folder}: {error.strerror}", ELSEWHERE) from error
+        fresh: list[tuple[Path, Path]] = []
+        try:
+            for path, text in ((self.inventory, inventory), (self.config, config)):
+                fresh.append((self._beside(path, text), path))
+            for _, path in fresh:
+                self._keep(path)
+            for made, path in fresh:
+                made.replace(path)
+        except OSError as error:
+            raise bad_request(f"{error.filename or self.folder}: {error.strerror}", ELSEWHERE) from error
+        finally:
+            for made, _ in fresh:
+                made.unlink(missing_ok=True)
+        self._written = inventory
+
+    def complete(self, inventory: str) -> bool:
+        """The inventory once more, knowing more; False, and untouched, where somebody has edited it meanwhile."""
+        try:
+            if self.inventory.read_text("utf-8") != self._written:
+                return False
+        except OSError:
+            return False
+        self._beside(self.inventory, inventory).replace(self.inventory)
+        self._written = inventory
+        return True
+
+    def _beside(self, path: Path, text: str) -> Path:
+        """A file that only has to be renamed, and that mgpu would trust. Raises MasterError."""
+        made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                os.fchmod(descriptor, 0o644)  # read by all who may enter, as mgpu wants it under any umask
+                file.write(text)
+            if distrust := trusted(made):
+                raise bad_request(f"mgpu would not trust what is written there: {distrust}", ELSEWHERE)
+        except BaseException:
+            made.unlink(missing_ok=True)
+            raise
+        return made
+
+    def _keep(self, path: Path) -> None:
+        if not path.exists():
+            return
+        number = 1
+        while (copy := path.with_name(f"{path.name}.bak{number}")).exists():
+            number += 1
+        shutil.copy2(path, copy)
+        self.backups.append(copy)
