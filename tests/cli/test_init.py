@@ -174,8 +174,7 @@ def test_equal_nodes_share_an_entry(tmp_path: Path) -> None:
 
 def test_what_is_commented_out_is_sound_too(tmp_path: Path, clean_home: Path) -> None:
     """Each comment that looks like a key can be taken by removing its mark."""
-    (clean_home / ".ssh").mkdir()
-    (clean_home / ".ssh/mgpu_ed25519").write_text("")
+    key.own_key()
     text = draft.inventory([host("gpu01"), host("gpu02")], {}, "~/.ssh/mgpu_ed25519")
     text = (
         text.replace("    # gpu", "    gpu").replace("#   partition", "  partition").replace("#   workdir", "  workdir")
