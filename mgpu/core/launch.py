@@ -59,7 +59,7 @@ def render(
     lines = [
         *_exports({**world.env, **spec.env}),
         *_virtual_env(spec.virtual_env),
-        *(f"{text}\n" for text in setup),  # a line that goes on must not swallow ours
+        *map(_setup, setup),
         *_exports(environment(job, part, parts, world, addresses)),
         *(['export PATH="${0%/*}/bin:$PATH"'] if spec.kind is JobKind.BATCH and spec.requeue else []),
         'export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}"',
@@ -148,6 +148,19 @@ def fill_pattern(pattern: str, job: Job, part: Part) -> str:
 
 def _exports(values: Mapping[str, str]) -> list[str]:
     return [f"export {name}={quote(value)}" for name, value in values.items()]
+
+
+def _setup(text: str) -> str:
+    """A text of its own, so that one which ends in the middle (a quote, a here-document) swallows nothing of ours. Its
+    last line does not run then, and the job says so instead of beginning in half a world."""
+    said = quote("mgpu: setup ends in the middle of something (a quote, a here-document?): the command is not run")
+    return (
+        f"mgpu_setup=; eval {quote(text + _SETUP_ENDS)}\n"
+        f'[ -n "$mgpu_setup" ] || {{ printf "%s\\n" {said} >&2; exit 2; }}; unset mgpu_setup'
+    )
+
+
+_SETUP_ENDS = "\n\nmgpu_setup=1"
 
 
 def _virtual_env(path: str) -> list[str]:

@@ -96,6 +96,29 @@ def test_who_has_the_last_word(shell: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "setup", ["cat <<EOF", "cat <<'EOF'\nEO", "A='", 'echo "$(', "if true; then", "f() {", "cat |", "false &&"]
+)
+def test_a_setup_that_ends_in_the_middle_swallows_no_command(shell: str, setup: str, tmp_path: Path) -> None:
+    for launch in (
+        rendered(Command(SHELL, ("echo ran",)), spec={"setup": setup}),
+        rendered(Command(SHELL, ("echo ran",)), world=NodeWorld(setup=setup), spec={"setup": "echo second"}),
+    ):
+        done = run(shell, launch, tmp_path)
+        assert b"ran" not in done.stdout
+        assert b"second" not in done.stdout.splitlines()
+        assert done.returncode == 2
+        assert done.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_setup_leaves_what_it_made_and_nothing_of_ours(shell: str, tmp_path: Path) -> None:
+    setup = "cat <<EOF\nread\nEOF\nset -a; f() { echo f; }; false"
+    launch = rendered(Command(SHELL, ("f; env | grep mgpu_; echo $mgpu_setup",)), spec={"setup": setup})
+    assert run(shell, launch, tmp_path).stdout == b"read\nf\n\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_scripts_and_their_interpreters(shell: str, tmp_path: Path) -> None:
     def said(script: str, *words: str) -> bytes:
         return run(shell, rendered(Command(SCRIPT, words, script, "x.sh")), tmp_path).stdout
