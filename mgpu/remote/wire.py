@@ -49,11 +49,6 @@ PARTS = (
 )
 
 
-def program() -> bytes:
-    """All of the node's half, as it travels."""
-    return b"".join(parts())
-
-
 @lru_cache(maxsize=1)
 def parts() -> tuple[bytes, ...]:
     """Without comments and indentation."""
@@ -67,10 +62,19 @@ def _stripped(text: str) -> bytes:
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#")).encode()
 
 
+def program() -> bytes:
+    """The node's half as it travels. The first two parts are kept in variables there, for the shells that need them."""
+    job, watch, serve = parts()
+    return b'program=%b\nwatch=%b\neval "$program;$watch"\n%b' % (_quoted(job), _quoted(watch), serve)
+
+
+def _quoted(text: bytes) -> bytes:
+    return b"'" + text.rstrip(b"\n").replace(b"'", b"'\\''") + b"'"
+
+
 def login_command(mark: str) -> str:
     """The one quoted word that a login shell (csh and fish too) has to understand. The program follows on stdin."""
-    job, watch, serve = map(len, parts())
+    size = len(program())
     # a dd that does not know the quick way takes nothing before it says so
-    get = "get() { dd bs=65536 iflag=fullblock,count_bytes count=$1||dd ibs=1 obs=4096 count=$1;} 2>/dev/null"
-    texts = f"program=$(get {job});watch=$(get {watch})"
-    return f"exec /bin/sh -c '{get};{texts};eval \"$program;$watch;$(get {serve})\";serve {mark}'"
+    get = f"{{ dd bs=65536 iflag=fullblock,count_bytes count={size}||dd ibs=1 obs=4096 count={size};}} 2>/dev/null"
+    return f"exec /bin/sh -c 'eval \"$({get})\";serve {mark}'"

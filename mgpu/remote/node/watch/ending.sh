@@ -47,7 +47,7 @@ members() {
   # an environment cannot look like that: a name comes first in it
   [ -z "$supervisor" ] || value="$value|^[0-9]+ \\(.*\\) [A-Za-z] [0-9]+ [0-9]+ $supervisor "
   # shellcheck disable=SC2086
-  found=$(grep -slazE "$value" $files; "$find" $folders -lname "$(cd -P "$dir" && pwd)" 2>/dev/null)
+  found=$(LC_ALL=C grep -slazE "$value" $files; "$find" $folders -lname "$(cd -P "$dir" && pwd)" 2>/dev/null)
   keep=" $$ $supervisor "
   if [ -n "$supervisor" ] && link_of started; then
     parent=${value%%:*}
