@@ -19,6 +19,7 @@ from mgpu.cli.setup.hosts import Host, Reach, judged, lines_of, looked_up
 from mgpu.client.http import MasterError
 from mgpu.config import SshSettings, SshTarget, load
 from mgpu.config.sshhosts import look_up, named_hosts
+from tests.client.peer import Peer
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the ssh program")
 
@@ -342,6 +343,15 @@ def test_elsewhere(mgpu: Mgpu, tmp_path: Path) -> None:
     }
     assert f"mgpu: {tmp_path}/a b/inventory/more.yml was there: it is read as well\n" in ran[2]
     assert mgpu("init", "more", "--yes", "--no-probe", "--output", "a b", "--force")[0] == 2  # given twice
+
+
+def test_a_master_of_another_configuration(peer: Peer, mgpu: Mgpu, clean_home: Path) -> None:
+    """It is not ours to end: nothing is written."""
+    peer.answers["GET", "/v1/status"] = {"config": "/other.yaml"}
+    hint = "mgpu stop ends it (jobs run on); or name another --state-dir, or --no-probe"
+    assert mgpu("init", "gpu1", "--yes") == (2, "", f"mgpu: a master runs with /other.yaml: {hint}\n")
+    assert list(clean_home.iterdir()) == []
+    assert mgpu("init", "gpu1", "--yes", "--no-probe")[0] == 0
 
 
 # --- the key --------------------------------------------------------------------------------------------------------
