@@ -15,6 +15,7 @@ Only what a fault leaves in doubt goes unchecked, and no phase tells what follow
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 from mgpu.config.checks import check_devices, check_partitions, check_twice, counted_twice
@@ -57,7 +58,14 @@ def load(path: Path | None) -> Config:
     faults = [fault for document in documents for fault in _in_order(document)]
     if faults:
         raise ConfigError(faults)
-    return _config(path, settings, placed, warnings + counted_twice(placed))
+    found = _config(path, settings, placed, warnings + counted_twice(placed))
+    return replace(found, files=_files(documents))
+
+
+def _files(documents: list[Document]) -> tuple[Path, ...]:
+    """With the folders of the inventory, where other files may come."""
+    files = [Path(document.file).absolute() for document in documents]
+    return (*files, *dict.fromkeys(file.parent for file in files[1:]))
 
 
 def this_machine() -> NodeConfig:

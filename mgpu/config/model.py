@@ -83,3 +83,4 @@ class Config:
     output_max: int = OUTPUT_MAX  # bytes kept of each stream of an attempt, 0 = all
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
     warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = field(default=(), compare=False)  # what it was read from, folders too

@@ -115,12 +115,16 @@ def _requeue(job: Job, why: str, code: int | None, now: float, rules: Rules, out
 
 
 def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, outlook: Outlook) -> Verdict:
-    """The command never ran, so it may be tried on another node; the one that failed is avoided."""
+    """The command never ran, so it may be tried on another node; the one that failed is avoided. A directory that is
+    not there comes by no waiting: the other nodes are asked at once, and then it ends."""
     failures = job.failures + 1
-    hopeless = cause.failure is FailureClass.DIRECTORY and not outlook.elsewhere
-    if failures > rules.maximum or hopeless:
-        return _end(job, JobState.FAILED, "LaunchFailed", where, cause.failure, None, failures)
-    pause = _backoff(job.failures, rules, outlook) if not outlook.elsewhere or job.failures else 0.0
+    missing = cause.failure is FailureClass.DIRECTORY
+    if failures > rules.maximum or (missing and not outlook.elsewhere):
+        before = [name for name in job.avoid if name != cause.node]
+        detail = f"{where}; tried before on {', '.join(before)}" if before else where
+        return _end(job, JobState.FAILED, "LaunchFailed", detail, cause.failure, None, failures)
+    at_once = outlook.elsewhere and (missing or not job.failures)
+    pause = 0.0 if at_once else _backoff(job.failures, rules, outlook)
     return _again(job, "LaunchFailed", where, cause.failure, now + pause, failures, cause.node)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from mgpu.core.health import ProbeFailure
@@ -56,12 +57,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """An operator's word: what is lost on this node will not come back. `done` is set once it is stored."""
+    """An operator's word: what is lost on this node will not come back. `done` is over once it is stored, or could not
+    be; who no longer waits for it cancels it, and then it is passed over."""
 
     node: NodeName
     by: str
     at: float
-    done: threading.Event
+    done: Future[None]
 
 
 Message = GivenUp | Probed | Heard | Silent | Collected | Done

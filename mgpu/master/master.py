@@ -7,12 +7,13 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 
 from mgpu import clock as system_clock
 from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core import health, retry, schedule
-from mgpu.core.errors import MgpuError, NotFound, StoreError
+from mgpu.core.errors import NotFound, StoreError
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, NodeState, Part
 from mgpu.core.observation import Node
@@ -24,11 +25,14 @@ from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
+from mgpu.master.edited import Edited
 from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Probed
 from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
+from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
+from mgpu.master.troubles import Troubles
 from mgpu.master.waiting import Waiting
 from mgpu.master.worker import SystemThreads, Threads
 from mgpu.ops.context import HostKeys
@@ -40,10 +44,8 @@ log = logging.getLogger(__name__)
 _GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
 _TROUBLE_PAUSE_S = 2.0
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database
-FIRST_LOOK_S = 3.0
 GIVE_UP_S = 20.0  # for an operator's word to be stored
 AFTER_END_S = 1.0  # until a node is probed after a job ended there
-SPACING_S = 5.0  # of probes that are not asked for
 
 
 class Master:
@@ -87,12 +89,10 @@ class Master:
         self._waits: Mapping[JobId, Wait] = {}
         self._plan_in = 0.0  # seconds until a job's back-off ends
         self._gone: dict[NodeName, deque[Gone]] = {}
-        self._probe_due: dict[NodeName, float] = dict.fromkeys(self._links, 0.0)
-        self._probed_at: dict[NodeName, float] = {}
-        self._probes = threading.Condition()
-        self._probe_count: dict[NodeName, int] = {}
-        self._errors: deque[str] = deque(maxlen=20)
-        self._started = self._busy_at = self._moved_at = self._clock.monotonic()
+        self._probing = Probing(self._links, config, self.stopping, clock)
+        self._troubles = Troubles()
+        self._edited = Edited(config)
+        self._busy_at = self._moved_at = self._clock.monotonic()
 
     # --- a pass -----------------------------------------------------------------------------------------------------
 
@@ -113,17 +113,29 @@ class Master:
         try:
             return self._tick()
         except StoreError as error:
-            self._trouble(f"{error.message}; {error.hint}")
+            self._refuse(error)
+            text = f"{error.message}; {error.hint}"
+            if self._troubles.add(text, self._clock.now()):
+                log.error("%s", text)
         except Exception as error:
+            text = f"internal error: {type(error).__name__}: {error}"
+            self._refuse(StoreError(text, "the master's log says more"))
             # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it.
             # That an order was carried out is told once only, and without it the order would never be given again
             self._backlog = [message for message in self._backlog if isinstance(message, Done)]
-            log.exception("a pass failed")
-            self._trouble(f"internal error: {type(error).__name__}: {error}")
+            if self._troubles.add(text, self._clock.now()):
+                log.exception("a pass failed: %s", text)
         return _TROUBLE_PAUSE_S
 
+    def _refuse(self, error: StoreError) -> None:
+        """Whoever waits for a word of theirs to be stored hears that it was not."""
+        for message in self._backlog:
+            if isinstance(message, GivenUp) and not message.done.done():
+                message.done.set_exception(error)
+        self._backlog = [message for message in self._backlog if not isinstance(message, GivenUp)]
+
     def _tick(self) -> float:
-        self._backlog += self.inbox.take()
+        self._backlog += [message for message in self.inbox.take() if _wanted(message)]
         if any(self._moves(message) for message in self._backlog):
             self._moved_at = self._clock.monotonic()
         board = self._absorb(self._backlog)
@@ -132,18 +144,21 @@ class Master:
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._plan(board, now)
-        up = {name for name, node in self._nodes.items() if node.state is NodeState.UP and not node.failures}
+        up = {name for name, node in self._nodes.items() if node.state is NodeState.UP}
+        answering = {name for name in up if not self._nodes[name].failures}
         # first: who follows an attempt that has ended must be stopped before the next one appends to the same file
         due = [self._collector.collect(board, monotonic)]
-        due += [self._realiser.realise(board, up, now, monotonic), self._observe(monotonic), self._plan_in]
+        due += [self._realiser.realise(board, answering, now, monotonic)]
+        due += [self._probing.begin(monotonic, up), self._plan_in]
         self._realiser.forget(board)
+        self._edited.look(monotonic)
         if any(True for _ in board) or self._waits:
             self._busy_at = monotonic
         return max(0.02, min(due))
 
     def _moves(self, message: Message) -> bool:
         """Whether more may follow from it; looks that come round for ever do not count."""
-        return not isinstance(message, Probed) or not self._probe_count.get(message.node)
+        return not isinstance(message, Probed) or not self._probing.has_answered(message.node)
 
     def _absorb(self, messages: Sequence[Message]) -> Board:
         stored = [message for message in messages if not isinstance(message, Done)]
@@ -167,7 +182,7 @@ class Master:
             gone = self._gone.setdefault(part.node, deque(maxlen=_GONE_KEPT))
             gone.append(Gone(now, token, part.pid))
             # what `nodes` shows of its GPUs is out of date now
-            self._probe_by(part.node, AFTER_END_S)
+            self._probing.soon(part.node, AFTER_END_S)
         for part in absorber.finished:
             link = self._links.get(part.node)
             if link is not None:
@@ -190,15 +205,11 @@ class Master:
             elif isinstance(message, Probed):
                 node = self._nodes[message.node]
                 pause = health.next_probe_in(node, self._config.heartbeat_interval_s, random.random())
-                self._probe_due[message.node] = monotonic + pause
-                self._probed_at[message.node] = monotonic
                 if node.failures:
                     self._realiser.look_now(message.node)
-                with self._probes:
-                    self._probe_count[message.node] = self._probe_count.get(message.node, 0) + 1
-                    self._probes.notify_all()
+                self._probing.answered(message.node, monotonic, pause)
             elif isinstance(message, GivenUp):
-                message.done.set()
+                message.done.set_result(None)
 
     # --- planning ---------------------------------------------------------------------------------------------------
 
@@ -267,44 +278,10 @@ class Master:
             for view in self._views
         )
 
-    def _probe_by(self, node: NodeName, within_s: float) -> None:
-        """Sooner than its regular turn, but not much more often."""
-        due = max(self._clock.monotonic() + within_s, self._probed_at.get(node, 0.0) + SPACING_S)
-        if node in self._probe_due:
-            self._probe_due[node] = min(self._probe_due[node], due)
-
-    # --- observing --------------------------------------------------------------------------------------------------
-
-    def _observe(self, monotonic: float) -> float:
-        """Begin the probes that are due. A probe that is outstanding is the only one of its node."""
-        soonest = self._config.heartbeat_interval_s
-        for name, link in self._links.items():
-            if self._nodes[name].state is NodeState.UP:
-                link.listen()
-            due = self._probe_due[name]
-            if monotonic >= due and link.probe():
-                # until it answers, nothing is due
-                due = self._probe_due[name] = monotonic + 2 * self._config.probe_timeout_s + 30
-            soonest = min(soonest, max(0.02, due - monotonic))
-        return soonest
-
     # --- Control ----------------------------------------------------------------------------------------------------
 
     def probe(self, node: NodeName) -> None:
-        link = self._link(node)
-        limit = 2 * self._config.probe_timeout_s + self._config.login_timeout_s
-        with self._probes:
-            before = self._probe_count.get(node, 0)
-            # one that was under way already may have looked before the caller asked
-            wanted = before + (1 if link.probe() else 2)
-            deadline = self._clock.monotonic() + limit
-            while self._probe_count.get(node, 0) < wanted:
-                left = deadline - self._clock.monotonic()
-                if left <= 0 or self.stopping.is_set():
-                    raise MgpuError(f"{node} was not probed in {limit:.0f} s", "mgpu nodes shows its state")
-                self._probes.wait(min(left, 0.2))
-                if self._probe_count.get(node, 0) < wanted:
-                    link.probe()
+        self._probing.await_next(self._link(node).name)
 
     def host_keys(self, node: NodeName) -> HostKeys:
         return trust.host_keys(self._link(node).config, self._own_known_hosts, self._config.login_timeout_s)
@@ -313,15 +290,17 @@ class Master:
         added = trust.add(self._link(node).config, self._own_known_hosts, lines)
         with self._store.write() as writer:
             writer.audit(Audit(self._clock.now(), WHO, "host key trusted", None, node, f"{added} new"))
-        self._probe_due[node] = 0.0
+        self._probing.at_once(node)
         self.inbox.wake()
         return added
 
     def give_up(self, node: NodeName, by: str) -> None:
-        message = GivenUp(self._link(node).name, by, self._clock.now(), threading.Event())
+        message = GivenUp(self._link(node).name, by, self._clock.now(), Future())
         self.inbox.put(message)
-        if not message.done.wait(GIVE_UP_S):
-            raise StoreError("the master could not store it", "mgpu status says what troubles it")
+        wait([message.done], GIVE_UP_S)
+        if message.done.cancel():
+            raise StoreError("the master did not come to it: nothing was given up", "mgpu status says what troubles it")
+        message.done.result()
 
     def residue(self, node: NodeName) -> Residue:
         return self._residues.look(node)
@@ -337,13 +316,7 @@ class Master:
         self.inbox.wake()
 
     def views(self) -> Sequence[NodeView]:
-        """Just after the start nothing has been seen yet: the first who asks waits a moment for the first probes."""
-        with self._probes:
-            while len(self._probe_count) < len(self._links) and not self.stopping.is_set():
-                left = self._started + FIRST_LOOK_S - self._clock.monotonic()
-                if left <= 0:
-                    break
-                self._probes.wait(min(left, 0.1))
+        self._probing.await_first()
         return self._views
 
     def waits(self) -> Mapping[JobId, Wait]:
@@ -353,7 +326,8 @@ class Master:
         self._collector.watch(job_id, on)
 
     def errors(self) -> Sequence[str]:
-        return tuple(self._errors)
+        self._edited.look(self._clock.monotonic())
+        return (*self._troubles.lines(), *([self._edited.notice] if self._edited.notice else ()))
 
     def idle_for(self) -> float:
         """Seconds since anything was queued, running or watched."""
@@ -363,8 +337,8 @@ class Master:
 
     def still_for(self) -> float:
         """Seconds since anything moved, once every node was asked; 0 while something is under way."""
-        asked = all(self._probe_count.get(name) for name in self._links)
-        return self._clock.monotonic() - self._moved_at if asked and not self._realiser.under_way else 0.0
+        still = self._probing.all_answered and not self._realiser.under_way
+        return self._clock.monotonic() - self._moved_at if still else 0.0
 
     def _link(self, node: NodeName) -> NodeLink:
         link = self._links.get(node)
@@ -372,14 +346,15 @@ class Master:
             raise NotFound(f"there is no node {node!r}")
         return link
 
-    def _trouble(self, text: str) -> None:
-        log.error("%s", text)
-        self._errors.append(text)
-
     def close(self) -> None:
         self._collector.close()
         for link in self._links.values():
             link.close()
+
+
+def _wanted(message: Message) -> bool:
+    """A word that nobody waits for any more is not carried out: its giver was told so."""
+    return not isinstance(message, GivenUp) or message.done.set_running_or_notify_cancel()
 
 
 def _done(part: Part) -> bool:

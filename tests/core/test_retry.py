@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -177,6 +178,17 @@ def test_the_pause_doubles_up_to_its_most() -> None:
     assert pauses == [0.0, 20.0, 40.0, 60.0, 60.0, 60.0]
     alone = judge(job(), [ended(0, F.NODE)], NOW, rules, Outlook(elsewhere=False, jitter=0.5))
     assert alone.not_before - NOW == 10.0
+
+
+def test_a_missing_directory_is_looked_for_on_the_other_nodes_at_once() -> None:
+    job_so_far = job()
+    for tries in range(1, 4):
+        verdict = judge(job_so_far, [ended(0, F.DIRECTORY)], NOW, Rules(), Outlook(jitter=0.5))
+        assert (verdict.state, verdict.not_before, verdict.failures) == (JobState.PENDING, NOW, tries)
+        job_so_far = replace(job_so_far, failures=verdict.failures, avoid=(NodeName(f"node00{tries + 1}"),))
+    last = judge(job_so_far, [ended(0, F.DIRECTORY)], NOW, Rules(), Outlook(elsewhere=False))
+    assert last.state is JobState.FAILED
+    assert last.detail.endswith("tried before on node004")
 
 
 def test_out_of_memory_is_a_guess_until_the_kernel_says_so() -> None:

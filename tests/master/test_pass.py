@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
+import pytest
+
 from mgpu.config.model import Config
+from mgpu.core.errors import StoreError
 from mgpu.core.health import ProbeFailure
 from mgpu.core.model import JobId, NodeName, PartKey
-from mgpu.master.inbox import Done, Probed
+from mgpu.master.inbox import Done, GivenUp, Probed
 from mgpu.master.master import Master
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
 
 
-def test_an_order_is_over_although_the_pass_that_heard_it_failed(tmp_path: Path) -> None:
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[Master]:
     store = Store.open(tmp_path / "mgpu.db")
-    try:
-        master = Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: {})
-        key = PartKey(JobId(1), 1, 0)
-        master._realiser._under_way.add(("start", key))
-        master.inbox.put(Done("start", key))
-        master.inbox.put(Probed(NodeName("unheard-of"), ProbeFailure("nobody")))
-        master.tick()
-        assert master.errors()[0].startswith("internal error: KeyError")
-        assert master._realiser.under_way
-        master.tick()
-        assert not master._realiser.under_way
-        assert len(master.errors()) == 1
-    finally:
-        store.close()
+    yield Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: {})
+    store.close()
+
+
+def fail(master: Master) -> None:
+    """The next pass does."""
+    master.inbox.put(Probed(NodeName("unheard-of"), ProbeFailure("nobody")))
+
+
+def test_an_order_is_over_although_the_pass_that_heard_it_failed(master: Master) -> None:
+    key = PartKey(JobId(1), 1, 0)
+    master._realiser._under_way.add(("start", key))
+    master.inbox.put(Done("start", key))
+    fail(master)
+    master.tick()
+    assert master.errors()[0].startswith("internal error: KeyError")
+    assert master._realiser.under_way
+    master.tick()
+    assert not master._realiser.under_way
+    assert len(master.errors()) == 1
+
+
+def test_a_word_that_a_failing_pass_meets_is_refused_at_once(master: Master) -> None:
+    given = GivenUp(NodeName("a"), "root", 1.0, Future())
+    master.inbox.put(given)
+    fail(master)
+    master.tick()
+    with pytest.raises(StoreError, match="internal error"):
+        given.done.result(0)
+    again = GivenUp(NodeName("a"), "root", 1.0, Future())
+    master.inbox.put(again)
+    master.tick()
+    assert again.done.result(0) is None
+
+
+def test_a_word_that_nobody_waits_for_is_passed_over(master: Master) -> None:
+    given = GivenUp(NodeName("a"), "root", 1.0, Future())
+    master.inbox.put(given)
+    assert given.done.cancel()
+    master.tick()
+    assert not master.errors()

@@ -11,9 +11,9 @@ import os
 import random
 import shutil
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,7 +173,7 @@ class Simulation:
     def _tick(self) -> None:
         assert self._master is not None
         master = self._master
-        errors = len(master.errors())
+        errors = set(master.errors())
         self.figures.ticks += 1
         try:
             due = master.tick()
@@ -184,12 +184,12 @@ class Simulation:
         except Exception:  # noqa: BLE001  whatever it is, the master would be gone
             self.truth.violate(f"the tick fails: {traceback.format_exc()}")
             return
-        for error in master.errors()[errors:]:
+        fresh = set(master.errors()) - errors
+        for error in fresh:
             if error.startswith("internal error"):
                 self.truth.violate(error)
-        trouble = len(master.errors()) != errors
         self._tick_at = self.world.time + due + self.world.pause(2 * self.scenario.laziness_s, 10)
-        self._books.check(self.world.now(), None if trouble else master.waits())
+        self._books.check(self.world.now(), None if fresh else master.waits())
 
     def _stir(self) -> None:
         """Something is in the inbox."""
@@ -312,7 +312,7 @@ class Simulation:
             self._dies("between two steps")
         if not (node.on and node.reachable) and self._master is not None and world.chance(weather.given_up / 6):
             world.note(f"{node.name}: what is lost there is given up")
-            self._master.inbox.put(GivenUp(NodeName(node.name), "operator", world.now(), threading.Event()))
+            self._master.inbox.put(GivenUp(NodeName(node.name), "operator", world.now(), Future()))
         if not node.on:
             return
         if world.chance(weather.cut / 6):

@@ -1,0 +1,43 @@
+"""A configuration that was edited under a running master is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mgpu import config
+from mgpu.master.edited import PERIOD_S, Edited
+
+NODE = "nodes: [{node_id: a, connection: local}]\n"
+
+
+def test_another_meaning_is_told_until_it_is_taken_back(tmp_path: Path) -> None:
+    main, more = tmp_path / "cluster_config.yaml", tmp_path / "inventory"
+    more.mkdir(mode=0o755)
+    (more / "a.yaml").write_text(NODE)
+    main.write_text("inventory: inventory/\n")
+    edited = Edited(config.load(main))
+    now = 0.0
+
+    def look() -> str:
+        nonlocal now
+        now += PERIOD_S
+        edited.look(now)
+        return edited.notice
+
+    assert not look()
+    main.write_text("# a comment changes nothing\ninventory: inventory/\n")
+    assert not look()
+    (more / "b.yaml").write_text(NODE.replace("a,", "b,"))
+    assert f"{main} or its inventory was changed since the master read it" in look()
+    (more / "b.yaml").write_text("nodes: [")
+    assert "has faults" in look()
+    (more / "b.yaml").unlink()
+    assert not look()
+    main.unlink()
+    assert "has faults" in look()
+
+
+def test_no_file_is_never_edited() -> None:
+    edited = Edited(config.load(None))
+    edited.look(PERIOD_S)
+    assert not edited.notice
