@@ -5,7 +5,7 @@ from __future__ import annotations
 from mgpu import clock
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import command
-from mgpu.cli.text import clean, colourful, duration, epoch, gib, painted, table
+from mgpu.cli.text import clean, colourful, duration, epoch, gib, gpu_label, painted, table
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -13,6 +13,7 @@ Examples:
   mgpu nodes
   mgpu nodes --json
 """
+CLOCK_OFFSET_TOLD_S = 2.0
 HEADERS = ("GPU", "NAME", "MEMORY GiB", "UTIL", "STATE", "WHO / WHY")
 
 
@@ -62,15 +63,44 @@ def summary(node: dict[str, Any], now: float) -> str:
 
 
 def gpu_row(gpu: dict[str, Any]) -> tuple[str, ...]:
-    index, used, utilization = gpu.get("index"), gpu.get("memory_used_mib"), gpu.get("utilization")
+    used, utilization = gpu.get("memory_used_mib"), gpu.get("utilization")
     return (
-        "?" if index is None else str(index),
+        gpu_label(gpu.get("index")),
         gpu.get("name") or "",
         f"{gib(used)}/{gib(gpu.get('memory_total_mib'))}",
         "-" if utilization is None else f"{utilization}%",
         gpu["state"],
         who(gpu),
     )
+
+
+def machine_lines(node: dict[str, Any]) -> list[str]:
+    """What else is known of the node, a fact a line; of its GPUs what the table has no room for."""
+    told = dict(node.get("machine") or {})
+    facts = {name: told.get(name) for name in ("driver", "cuda", "cpus", "load")}
+    for name in ("memory", "disk"):
+        amounts = [gib(told[key]) for key in (f"{name}_free_mib", f"{name}_available_mib") if told.get(key) is not None]
+        total = told.get(f"{name}_total_mib")
+        if amounts:
+            facts[name] = f"{amounts[0]} GiB free" + (f" of {gib(total)} GiB" if total else "")
+    if abs(told.get("clock_offset_s") or 0) >= CLOCK_OFFSET_TOLD_S:
+        facts["clock"] = f"{told['clock_offset_s']:+g} s against ours"
+    facts["NVLink"] = ", ".join(told.get("nvlink") or ())
+    xid = told.get("xid")
+    facts["XID"] = "the kernel's log may not be read there" if isinstance(xid, str) else "; ".join(xid or ())
+    for gpu in node.get("gpus") or ():
+        details = {"temperature_c": "{} C", "power_w": "{} W", "ecc_errors": "{} uncorrected ECC errors"}
+        shown = [
+            text.format(gpu[key])
+            for key, text in details.items()
+            if gpu.get(key) or (key == "power_w" and gpu.get(key) == 0)
+        ]
+        facts[f"GPU {gpu_label(gpu.get('index'))}"] = ", ".join([*shown, *filter(None, [gpu.get("uuid")])])
+    for number, note in enumerate(node.get("notes") or (), 1):
+        facts[f"note {number}"] = note
+    shown_facts = {name: value for name, value in facts.items() if value not in (None, "")}
+    width = max(map(len, shown_facts), default=0)
+    return [f"  {name:{width}}  {clean(value)}" for name, value in shown_facts.items()]
 
 
 def who(gpu: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from mgpu.cli.text import ranges
+from mgpu.cli.text import gpu_label, ranges
 from mgpu.lean_typing import Any
 
 CANCELLED_BY_ANOTHER = 143
@@ -79,7 +79,7 @@ def _runs_on(job: dict[str, Any]) -> str:
 def part_words(part: dict[str, Any]) -> str:
     names = ", ".join(dict.fromkeys(filter(None, (part.get("hostname"), part.get("address")))))
     devices = part.get("devices") or []
-    gpus = f"GPU {','.join(map(str, devices))} [{' '.join(part.get('uuids') or [])}]" if devices else "no GPU"
+    gpus = f"GPU {','.join(map(gpu_label, devices))} [{' '.join(part.get('uuids') or [])}]" if devices else "no GPU"
     return f"{part['node']} ({names}), {gpus}" if names else f"{part['node']}, {gpus}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgpu.cli.filters import job_number
-from mgpu.cli.nodes import node_lines
+from mgpu.cli.nodes import machine_lines, node_lines
 from mgpu.cli.outcome import part_words, placed, why
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, command
@@ -32,7 +32,7 @@ def show(session: Session, /, kind: str, name: str | None) -> None:
     if session.json:
         session.print_json(answer)
     else:
-        session.print_lines(job_lines(answer) if kind == "job" else node_lines([answer]))
+        session.print_lines(job_lines(answer) if kind == "job" else [*node_lines([answer]), *machine_lines(answer)])
 
 
 def job_lines(job: dict[str, Any]) -> list[str]:

@@ -149,15 +149,21 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def ranges(numbers: Sequence[int]) -> str:
+def gpu_label(index: int | None) -> str:
+    """3, or 0.2 for MIG instance 2 of GPU 0, which has the index 1002."""
+    return "?" if index is None else str(index) if index < 1000 else f"{(index - 1000) // 100}.{index % 100}"
+
+
+def ranges(indices: Sequence[int]) -> str:
     """0,1,2,5 -> 0-2,5"""
     runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
+    for index in sorted(indices):
+        if runs and index == runs[-1][1] + 1 < 1000:
+            runs[-1][1] = index
         else:
-            runs.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+            runs.append([index, index])
+    labels = [(gpu_label(first), gpu_label(last)) for first, last in runs]
+    return ",".join(first if first == last else f"{first}-{last}" for first, last in labels)
 
 
 def say(text: str) -> None:

@@ -24,7 +24,7 @@ from mgpu.config.faults import Fault
 from mgpu.config.model import Config, NodeConfig, PartitionConfig, SshSettings
 from mgpu.config.nodes import Entry, Placed, expanded, external_policy, read_defaults, read_entries
 from mgpu.config.older import modernise
-from mgpu.config.schema import NAME, InventoryFile, NodeDefaults, Settings, home_path
+from mgpu.config.schema import NAME, InventoryFile, NodeDefaults, NodeHealth, Settings, home_path
 from mgpu.config.trust import trusted
 from mgpu.config.validate import validate
 from mgpu.core.errors import ConfigError
@@ -118,7 +118,8 @@ def _inventory(main: Document) -> list[Document]:
 
 def _entries(documents: list[Document], settings: Settings) -> tuple[list[Entry], list[Entry]]:
     """The `defaults:` and the `nodes:` of all files; the main file's defaults serve in the others too."""
-    shared = NodeDefaults(external=settings.external)
+    checks = NodeHealth(check=settings.health.check, check_timeout=settings.health.check_timeout)
+    shared = NodeDefaults(external=settings.external, health=checks)
     defaults: list[Entry] = []
     nodes: list[Entry] = []
     for document in documents:

@@ -50,6 +50,8 @@ class NodeConfig:
     setup: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     run_dir: str = ""
+    check: str = ""  # the site's own command that says whether the node is well
+    check_timeout_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)

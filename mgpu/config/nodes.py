@@ -210,6 +210,7 @@ def _node(entry: NodeDefaults, name: str, beside: Mapping[str, str]) -> NodeConf
             gpu_type=entry.gpu_type,
             partitions=tuple(entry.partition),
             switch=entry.switch,
+            gpu_memory_mib=None if entry.gpu_memory is None else entry.gpu_memory >> 20,
         ),
         external=external_policy(entry.external),
         network_address=beside["network.address"],
@@ -219,4 +220,6 @@ def _node(entry: NodeDefaults, name: str, beside: Mapping[str, str]) -> NodeConf
         setup=entry.setup,
         env=dict(entry.env),
         run_dir=entry.run_dir,
+        check=entry.health.check,
+        check_timeout_s=entry.health.check_timeout,
     )

@@ -205,6 +205,11 @@ class External(Section):
     memory_threshold_mib: Count = 0
 
 
+class NodeHealth(Section):
+    check: str = ""
+    check_timeout: Seconds = 10.0
+
+
 class NodeDefaults(Section):
     """What `defaults:` may hold: all of a node but its identity."""
 
@@ -213,10 +218,12 @@ class NodeDefaults(Section):
     gpu_count: Count | None = None
     devices: Annotated[list[Count], Field(min_length=1)] | None = None
     gpu_type: str = ""
+    gpu_memory: SizeBytes | None = None
     partition: Names = []
     switch: str = ""
     network: Network = Network()
     external: External = External()
+    health: NodeHealth = NodeHealth()
     nvidia_smi: Program = ""
     workdir: RemotePath = ""
     run_dir: RemotePath = ""
@@ -276,7 +283,7 @@ class Retries(Section):
     backoff_max: Seconds = 600.0
 
 
-class Health(Section):
+class Health(NodeHealth):
     unhealthy_after: Annotated[Whole, Field(ge=1)] = 3
 
 

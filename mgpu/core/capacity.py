@@ -43,7 +43,10 @@ def qualifying(node: NodeView, request: Request, kinds: Kinds) -> list[DeviceVie
     return [
         device
         for device in node.devices
-        if (not indices or device.index in indices) and is_of_kind(device, kinds) and has_memory(device, request)
+        if (not indices or device.index in indices)
+        and is_of_kind(device, kinds)
+        and has_memory(device, request)
+        and (not device.slice or indices or kinds is not None or request.gpu_memory_mib is not None)
     ]
 
 

@@ -15,6 +15,7 @@ from mgpu.core.gputype import accepted_kinds, kind_of, known_types, no_such_type
 from mgpu.core.model import NodeName, Request
 from mgpu.core.plan import DeviceState, DeviceView, NodeView
 from mgpu.core.shape import Shape, shape_of
+from mgpu.core.smi.mig import label
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ def describe(devices: Iterable[DeviceView]) -> str:
 
 def indices(devices: Iterable[DeviceView]) -> str:
     """`0,1,2`; a GPU whose index nobody knows any more is `?`."""
-    return ",".join(str(device.index) if device.index >= 0 else "?" for device in devices)
+    return ",".join(label(device.index) if device.index >= 0 else "?" for device in devices)
 
 
 def gib(mib: int) -> str:

@@ -16,6 +16,9 @@ from mgpu.core.model import Command, CommandForm, DeviceUuid, Job, JobKind, Part
 PORTS = (20_000, 40_000)  # of MASTER_PORT
 
 
+NO_UUID = "INDEX-"  # begins the name of a GPU that has none
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist
@@ -122,7 +125,8 @@ def master_port(job: Job, attempt: int) -> int:
 
 def visible_devices(indices: Sequence[int], uuids: Sequence[DeviceUuid], by_uuid: bool) -> str:
     """CUDA_VISIBLE_DEVICES; MIG instances and renumbered GPUs only by UUID."""
-    if by_uuid or any(uuid.startswith("MIG-") for uuid in uuids):
+    told = all(not uuid.startswith(NO_UUID) for uuid in uuids)
+    if (by_uuid and told) or any(uuid.startswith("MIG-") for uuid in uuids):
         return ",".join(uuids)
     return ",".join(map(str, indices))
 

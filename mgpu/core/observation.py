@@ -14,14 +14,17 @@ from mgpu.core.model import DeviceUuid, NodeName, NodeState
 
 @dataclass(frozen=True, slots=True)
 class RawProbe:
-    """What node.sh `probe` printed, cut into its sections.
+    """What the node's `probe` printed, cut into its sections.
 
-    `gpu_text`: stdout of `nvidia-smi --query-gpu=index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu
-    --format=csv,noheader,nounits` (fields as in probe.GPU_FIELDS), `apps_text`: stdout of
-    `--query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader,nounits`, each with its exit status
-    (127 = no nvidia-smi; 124 or 137 = it hung and was killed). `process_text`: for each pid of `apps_text` that the
-    node has, a line `pid user age_s session token command` (token "-" = none or not readable; the command comes last
-    and may hold spaces).
+    `gpu_text`: stdout of `nvidia-smi --query-gpu=FIELDS --format=csv,noheader,nounits`, FIELDS being those of `fields`
+    (smi.gpus.FIELDS without what the driver does not know); `pids_text`: stdout of `nvidia-smi -q -d PIDS`; each with
+    its exit status (127 = no nvidia-smi; 124 or 137 = it hung and was killed). `mig_list` and `mig_table`: `nvidia-smi
+    -L` and plain `nvidia-smi`, where a GPU is cut up. `process_text`: for each pid of `pids_text` that the node has, a
+    line `pid user age_s session token command` (token "-" = none or not readable; the command comes last and may hold
+    spaces). `keepout`: `user message` of who withholds the machine. `check_status`, `check_text`: of the site's own
+    health check; None = there is none. `facts_text`: lines `cpus N`, `load L`, `memory TOTAL_KIB AVAILABLE_KIB`, `disk
+    FREE_KIB`, and after `topology` and `kernel` the texts of `nvidia-smi topo -m` and what the kernel's log says of
+    GPUs ("-" = it may not be read). Those that cost most are asked for now and then only.
     """
 
     boot_id: str
@@ -29,16 +32,27 @@ class RawProbe:
     epoch_s: float
     gpu_status: int
     gpu_text: str
-    apps_status: int
-    apps_text: str
+    pids_status: int
+    pids_text: str
     process_text: str
+    fields: tuple[str, ...] = ()  # () = the usual ones
     smi_path: str = ""  # "" = not found
     searched: str = ""  # the PATH searched
+    mig_list: str = ""
+    mig_table: str = ""
+    keepout: str = ""
+    check_status: int | None = None
+    check_text: str = ""
+    facts_text: str = ""
+    topology_text: str | None = None  # None = not asked this time
+    kernel_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU as nvidia-smi reports it. `fault` "" = nothing wrong seen; None = the tool does not say."""
+    """One GPU, or one MIG instance (`parent` is its GPU's UUID), as nvidia-smi reports it. `fault` "" = nothing wrong
+    seen; None = the tool does not say. `mig`: it is cut up, and only its instances compute. `instance`: (GPU instance,
+    compute instance) numbers."""
 
     index: int | None
     uuid: DeviceUuid
@@ -48,11 +62,19 @@ class GpuReading:
     memory_used_mib: int | None = None
     utilization: int | None = None
     fault: str = ""
+    compute_mode: str = ""
+    mig: bool = False
+    temperature_c: int | None = None
+    power_w: int | None = None
+    ecc_errors: int | None = None  # uncorrected ones since the driver was loaded
+    parent: DeviceUuid | None = None
+    instance: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process on a GPU. `session` is its session id, `token` that of the attempt it came from, if readable."""
+    """A process on a GPU. `session` is its session id, `token` that of the attempt it came from, if readable. `kind`: C
+    computes, G draws, C+G both, M serves MPS."""
 
     pid: int
     uuid: DeviceUuid
@@ -63,11 +85,29 @@ class GpuProcess:
     session: int | None = None
     token: str = ""
     exists: bool = True  # False: nvidia-smi names a pid that the node no longer has
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a node has besides GPUs. None and "" = not told."""
+
+    cpus: int | None = None
+    load: float | None = None  # of the last minute, in processes
+    memory_total_mib: int | None = None
+    memory_available_mib: int | None = None
+    disk_free_mib: int | None = None  # where jobs are kept
+    driver: str = ""
+    cuda: str = ""  # the newest that the driver can do
+    links: tuple[tuple[int, int, int], ...] = ()  # NVLink: (GPU, GPU, links)
+    xid: tuple[str, ...] = ()  # the kernel's last words about GPUs
+    kernel_readable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A node's parsed answer. `fault` "" = the GPUs could be read; else why not, and all of them are unknown."""
+    """A node's parsed answer. `fault` "" = the GPUs could be read; else why not, and all of them are unknown.
+    `trouble`: why nothing may start there at all: somebody keeps the machine, or the site's check fails."""
 
     node: NodeName
     at: float
@@ -78,6 +118,8 @@ class Observation:
     fault: str = ""
     clock_offset_s: float = 0.0  # node's clock minus ours
     notes: tuple[str, ...] = ()  # rows that could not be read, in words
+    trouble: str = ""
+    machine: Machine = Machine()
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,10 +95,33 @@ def _parts(ask: Ask, nodes: Sequence[NodeView], shares: Sequence[Share]) -> tupl
 
 
 def _chosen(ask: Ask, candidate: Candidate, size: int) -> Sequence[DeviceView]:
-    """Lowest indices first; --exclusive takes all of its kind; pins keep the order asked for."""
+    """Those that NVLink joins best, then lowest indices; --exclusive takes all of its kind; pins keep the order asked
+    for."""
     if ask.request.exclusive:
         return candidate.free
     wanted = dict(ask.request.pins).get(candidate.node.name, ask.request.gpu_ids)
     if wanted:
         return sorted(candidate.free, key=lambda device: wanted.index(device.index))
-    return candidate.free[:size]
+    return joined(candidate.free, size, candidate.node.links) if size > 1 else candidate.free[:size]
+
+
+def joined(free: Sequence[DeviceView], size: int, links: Sequence[tuple[int, int, int]]) -> Sequence[DeviceView]:
+    """`size` of the free devices with many NVLinks among them: from each device on, the one that adds most is taken
+    next. Not always the very best set, but a pair is; the cost is that of a node's GPUs cubed."""
+    count = {frozenset((first, second)): number for first, second, number in links}
+
+    def added(chosen: Sequence[DeviceView], other: DeviceView) -> int:
+        return sum(count.get(frozenset((device.index, other.index)), 0) for device in chosen)
+
+    best: list[DeviceView] = []
+    most = -1
+    for first in free if count and size < len(free) else ():
+        chosen, total = [first], 0
+        while len(chosen) < size:
+            left = [device for device in free if device not in chosen]
+            nearest = max(left, key=lambda device: (added(chosen, device), -device.index))
+            total += added(chosen, nearest)
+            chosen.append(nearest)
+        if total > most:
+            best, most = chosen, total
+    return sorted(best, key=lambda device: device.index) if best else free[:size]

@@ -17,7 +17,8 @@ from mgpu.core.model import DeviceUuid, JobId, NodeName, Request, Word
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A node as the inventory describes it, as far as planning needs it. `devices` None = all GPUs are ours."""
+    """A node as the inventory describes it, as far as planning needs it. `devices` None = all GPUs are ours.
+    `gpu_memory_mib`: of a GPU that does not tell its own."""
 
     name: NodeName
     hostname: str = ""
@@ -26,6 +27,7 @@ class NodeFacts:
     gpu_type: str = ""
     partitions: tuple[str, ...] = ()
     switch: str = ""
+    gpu_memory_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ class DeviceView:
     reason: str = ""
     job_id: JobId | None = None
 
+    @property
+    def slice(self) -> bool:
+        """A MIG instance: only for those who ask for its profile or for memory."""
+        return self.uuid.startswith("MIG-")
+
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
@@ -106,6 +113,7 @@ class NodeView:
     gpu_type: str = ""  # the inventory's, for a node that was never seen
     exclusive: JobId | None = None
     only: tuple[int, ...] | None = None  # the inventory's `devices`: the indices that are mgpu's
+    links: tuple[tuple[int, int, int], ...] = ()  # NVLink: (GPU, GPU, links) of each linked pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ A node whose GPUs cannot be read stays usable for jobs without GPUs: its devices
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mgpu.core.feasible import gib
+from mgpu.core.launch import NO_UUID
 from mgpu.core.model import DeviceUuid, JobId, NodeState
 from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
@@ -21,13 +23,13 @@ _NAMED = 3  # processes named in one reason
 
 
 def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: ExternalPolicy) -> NodeView:
-    readings = _ours(facts, node.observation)
+    readings = _ours(facts, node.observation, external)
     devices = [_device(facts, reading, node, holds, external) for reading in readings]
     seen = {device.uuid for device in devices}
     devices += [_unseen(facts, uuid, job) for uuid, job in holds.devices.items() if uuid not in seen]
     devices.sort(key=lambda device: (device.index == NO_INDEX, device.index, device.uuid))
     expected = facts.gpu_count if facts.devices is None else len(facts.devices)
-    down = _why_unusable(node)
+    down = _why_unusable(node) or (node.observation.trouble if node.observation else "")
     return NodeView(
         name=facts.name,
         usable=not down,
@@ -40,18 +42,20 @@ def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: External
         gpu_type=facts.gpu_type,
         exclusive=holds.exclusive,
         only=facts.devices,
+        links=node.observation.machine.links if node.observation else (),
     )
 
 
 def foreign(observation: Observation, uuid: DeviceUuid, holds: NodeHolds, external: ExternalPolicy) -> list[GpuProcess]:
     """The processes on a device that make it external, or are in conflict with the job that holds it."""
     holder = holds.devices.get(uuid)
+    alone = any(gpu.uuid == uuid and gpu.compute_mode.startswith("Exclusive") for gpu in observation.gpus)
     return [
         process
         for process in observation.processes
         if process.uuid == uuid
         and not (holder is not None and _job_of(process, holds) == holder)
-        and _counts(process, external)
+        and _counts(process, external, alone)
     ]
 
 
@@ -73,20 +77,47 @@ def _degraded(node: Node, readings: list[GpuReading], expected: int | None) -> s
         return ""
     if node.observation.fault:
         return node.observation.fault
-    faults = [f"GPU {reading.bus_id or reading.index}: {reading.fault}" for reading in readings if reading.fault]
-    seen = sum(1 for reading in readings if reading.index is not None)
+    faults = [
+        f"GPU {reading.bus_id or reading.index}: {reading.fault}"
+        for reading in readings
+        if reading.fault and not reading.parent
+    ]
+    seen = len({reading.parent or reading.uuid or reading.index for reading in readings if reading.index is not None})
     if expected is not None and seen < expected:
         faults.insert(0, f"{seen} of {expected} GPUs seen")
     return f"degraded: {'; '.join(faults)}" if faults else node.reason
 
 
-def _ours(facts: NodeFacts, observation: Observation | None) -> list[GpuReading]:
-    """The GPUs that belong to mgpu. A lost one has no index: it counts as ours while one of ours is missing."""
+def _ours(facts: NodeFacts, observation: Observation | None, external: ExternalPolicy) -> list[GpuReading]:
+    """The devices that belong to mgpu: of a GPU that is cut up its instances. A lost one has no index: it counts as
+    ours while one of ours is missing."""
     readings = list(observation.gpus) if observation else []
-    if facts.devices is None:
-        return readings
-    missing = set(facts.devices) - {reading.index for reading in readings}
-    return [r for r in readings if (r.index in facts.devices if r.index is not None else missing)]
+    if not any(reading.uuid for reading in readings):
+        readings = [_by_index(facts, reading, external) for reading in readings]
+    if facts.devices is not None:
+        known = {reading.uuid: reading.index for reading in readings}
+        missing = bool(set(facts.devices) - set(known.values()))
+        indices = [known.get(each.parent) if each.parent else each.index for each in readings]
+        readings = [
+            each
+            for each, index in zip(readings, indices, strict=True)
+            if (missing if index is None else index in facts.devices)
+        ]
+    cut = {reading.parent for reading in readings if reading.parent}
+    return [reading for reading in readings if not (reading.mig and reading.uuid in cut)]
+
+
+def _by_index(facts: NodeFacts, reading: GpuReading, external: ExternalPolicy) -> GpuReading:
+    """A Jetson tells neither UUID nor processes. Where the inventory says how many GPUs there are, and that outsiders
+    do not matter, it is used all the same, under its index."""
+    if (
+        reading.index is None
+        or facts.gpu_count is None
+        or external.policy != "ignore"
+        or reading.index >= facts.gpu_count
+    ):
+        return reading
+    return replace(reading, uuid=DeviceUuid(f"{NO_UUID}{reading.index}"), fault="")
 
 
 # --- the devices ----------------------------------------------------------------------------------------------------
@@ -102,8 +133,9 @@ def _device(
     others = foreign(observation, reading.uuid, holds, external) if reading.uuid else []
     if job is not None:
         state, reason = DeviceState.ALLOCATED, _held(job, reading, others)
-    elif reading.fault:
-        state, reason = DeviceState.UNHEALTHY, f"unhealthy: {reading.fault}"
+    elif reading.fault or reading.mig:
+        fault = reading.fault or "MIG mode is on, and it has no instances"
+        state, reason = DeviceState.UNHEALTHY, f"unhealthy: {fault}"
     elif observation.fault:
         state, reason = DeviceState.UNKNOWN, f"unknown: {observation.fault}"
     elif others:
@@ -112,8 +144,8 @@ def _device(
         uuid=reading.uuid,
         index=NO_INDEX if reading.index is None else reading.index,
         name=reading.name,
-        kind=facts.gpu_type,
-        memory_total_mib=reading.memory_total_mib,
+        kind="" if reading.parent else facts.gpu_type,
+        memory_total_mib=facts.gpu_memory_mib if reading.memory_total_mib is None else reading.memory_total_mib,
         state=state,
         reason=reason,
         job_id=job,
@@ -143,10 +175,11 @@ def _job_of(process: GpuProcess, holds: NodeHolds) -> JobId | None:
     return None if process.session is None else holds.sessions.get(process.session)
 
 
-def _counts(process: GpuProcess, external: ExternalPolicy) -> bool:
+def _counts(process: GpuProcess, external: ExternalPolicy, alone: bool) -> bool:
+    """`alone`: the GPU's compute mode lets one process in, so any other keeps ours out however small it is."""
     if external.policy == "ignore":
         return False
-    if process.pid == UNREADABLE_PID:
+    if process.pid == UNREADABLE_PID or (alone and process.kind != "G"):
         return True
     if process.memory_mib is not None and process.memory_mib < external.memory_threshold_mib:
         return False

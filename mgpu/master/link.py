@@ -19,14 +19,16 @@ from mgpu.core.health import ProbeFailure
 from mgpu.core.launch import Launch
 from mgpu.core.lifecycle import START_HANGS
 from mgpu.core.model import NodeName, Part, PartKey
+from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
 from mgpu.master.inbox import Collected, Done, Heard, Inbox, Probed, Silent
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import Refusal, Runner
+from mgpu.remote.runner import ProbeWanted, Refusal, Runner
 
 log = logging.getLogger(__name__)
 
+SLOW_PROBE_S = 600.0  # between two looks at what seldom changes
 EVENTS_PAUSE_S = 2.0  # before the events file is opened again
 
 
@@ -60,6 +62,8 @@ class NodeLink:
         self._threads = threads
         self._clock = clock
         self._probing = threading.Lock()
+        self._last_seen: Observation | None = None
+        self._slowly_probed: float | None = None
         self._listening = False
         self._looking = False
         self._closed = False
@@ -81,8 +85,19 @@ class NodeLink:
 
     def _probe(self) -> None:
         try:
-            raw = self.runner.probe(self.config.nvidia_smi, self._probe_timeout_s)
-            outcome = Probed(self.name, parse_probe(self.name, raw, self._clock.now()))
+            now = self._clock.monotonic()
+            slow = self._slowly_probed is None or now - self._slowly_probed > SLOW_PROBE_S
+            config = self.config
+            wanted = ProbeWanted(
+                config.nvidia_smi, self._probe_timeout_s, slow, config.check, config.check_timeout_s
+            )
+            seen = parse_probe(self.name, self.runner.probe(wanted), self._clock.now(), self._last_seen)
+            if slow:
+                self._slowly_probed = now
+            elif self._last_seen is None or self._last_seen.boot_id != seen.boot_id:
+                self._slowly_probed = None
+            self._last_seen = seen
+            outcome = Probed(self.name, seen)
         except RemoteError as error:
             outcome = Probed(self.name, ProbeFailure(error.message, not error.transient))
         except Exception as error:  # whatever it was, the node must be probed again

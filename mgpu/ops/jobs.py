@@ -8,6 +8,7 @@ from typing import cast
 from mgpu.core.errors import RequestError
 from mgpu.core.model import Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
+from mgpu.core.smi.mig import label
 from mgpu.ops import render
 from mgpu.ops.context import Context, find_job
 from mgpu.ops.render import Json
@@ -60,7 +61,7 @@ def _waiting(job: Job, wait: Wait | None) -> Json:
 
 
 def _where(parts: list[Part]) -> str:
-    places = [f"{part.node} (GPU {','.join(map(str, part.devices)) or 'none'})" for part in parts]
+    places = [f"{part.node} (GPU {','.join(map(label, part.devices)) or 'none'})" for part in parts]
     return f"runs on {', '.join(places)}" if places else "about to start"
 
 

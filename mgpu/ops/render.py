@@ -105,7 +105,26 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping
         "jobs": view.jobs if view else 0,
         "connection": config.connection,
         "notes": list(seen.notes) if seen else [],
+        "machine": machine(seen) if seen else {},
     }
+
+
+def machine(seen: Observation) -> Json:
+    """What the node has besides GPUs, without what nobody told."""
+    told = seen.machine
+    facts = {
+        "driver": told.driver,
+        "cuda": told.cuda,
+        "cpus": told.cpus,
+        "load": told.load,
+        "memory_total_mib": told.memory_total_mib,
+        "memory_available_mib": told.memory_available_mib,
+        "disk_free_mib": told.disk_free_mib,
+        "clock_offset_s": round(seen.clock_offset_s, 1),
+        "nvlink": [f"{first}-{second} x{links}" for first, second, links in told.links],
+        "xid": "not readable" if told.kernel_readable is False else list(told.xid),
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", [])}
 
 
 def gpu(device: DeviceView, seen: Observation | None, users: Mapping[JobId, str]) -> Json:
@@ -122,6 +141,9 @@ def gpu(device: DeviceView, seen: Observation | None, users: Mapping[JobId, str]
         "job_id": device.job_id,
         "user": None if device.job_id is None else users.get(device.job_id),
         "processes": [process(found) for found in _processes_on(device.uuid, seen)],
+        "temperature_c": reading.temperature_c if reading else None,
+        "power_w": reading.power_w if reading else None,
+        "ecc_errors": reading.ecc_errors if reading else None,
     }
 
 
@@ -132,6 +154,7 @@ def process(value: GpuProcess) -> Json:
         "memory_mib": value.memory_mib,
         "command": value.command,
         "age_s": value.age_s,
+        "kind": value.kind,
     }
 
 

@@ -15,9 +15,9 @@ from mgpu import clock
 from mgpu.core.launch import Launch
 from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import RawProbe
-from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
 from mgpu.core.reconcile import NodeAnswer, PartAnswer, uptime_of
 from mgpu.core.residue import Residue, parse_residue
+from mgpu.core.smi.gpus import FIELDS
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.session import NodeSession
 from mgpu.remote.shell import Follow, NodeShell, Offsets, Reply
@@ -25,6 +25,7 @@ from mgpu.remote.wire import encode, encode_text
 
 READ_LIMIT = 4 * 1024 * 1024
 _SIZE = re.compile(r"\d{1,18}", re.ASCII)
+_STATUS = re.compile(r"\d{1,3}", re.ASCII)
 _EPOCH = re.compile(r"\d{1,12}", re.ASCII)
 KILL_GRACE_S = 10
 OWN_PROGRAMS = "${0%/*}/bin"  # where a job's script finds what is made for it; not made where it does not look there
@@ -35,6 +36,18 @@ class Refusal:
     """The node answered that it cannot start the part; nothing of it runs. `text` is the node's reason."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeWanted:
+    """What to ask a node. `nvidia_smi` "" = where it is found; `slow`: also what seldom changes and takes longer;
+    `check`: the site's own command, "" = none."""
+
+    nvidia_smi: str = ""
+    timeout_s: float = 45.0
+    slow: bool = False
+    check: str = ""
+    check_timeout_s: float = 10.0
 
 
 class Runner(Protocol):
@@ -53,7 +66,7 @@ class Runner(Protocol):
         self, key: str, offsets: Offsets, sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
     ) -> contextlib.AbstractContextManager[Follow]: ...
     def events(self) -> Iterator[str]: ...
-    def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe: ...
+    def probe(self, wanted: ProbeWanted) -> RawProbe: ...
     def residue(self) -> Residue: ...
     def remove(self, age_s: int, places: Sequence[str]) -> dict[str, str]: ...
     def remove_leases(self, names: Sequence[str]) -> dict[str, str]: ...
@@ -67,6 +80,7 @@ class ShellRunner:
     def __init__(self, session: NodeSession) -> None:
         self._session = session
         self._events: NodeShell | None = None
+        self._fields = FIELDS  # without those that this node's driver has turned down
 
     @property
     def address(self) -> str:
@@ -154,17 +168,22 @@ class ShellRunner:
             self._session.warm()
             yield from shell.events()
 
-    def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe:
+    def probe(self, wanted: ProbeWanted) -> RawProbe:
         with self._session.shell() as shell:
             reply = shell.request(
                 "probe",
-                encode(nvidia_smi),
-                str(int(timeout_s)),
-                ",".join(GPU_FIELDS),
-                ",".join(APP_FIELDS),
-                timeout_s=2 * timeout_s + 10,
+                encode(wanted.nvidia_smi),
+                str(int(wanted.timeout_s)),
+                ",".join(self._fields),
+                "1" if wanted.slow else "0",
+                encode(wanted.check),
+                str(int(wanted.check_timeout_s)),
+                # at most two of its questions can hang, then it asks no more
+                timeout_s=2 * wanted.timeout_s + wanted.check_timeout_s + 30,
             )
-            return _parse_probe(shell.sections(reply), reply)
+            raw = _parse_probe(shell.sections(reply), reply)
+        self._fields = tuple(field for field in FIELDS if field in raw.fields) or FIELDS
+        return raw
 
     def residue(self) -> Residue:
         with self._session.shell() as shell:
@@ -234,16 +253,28 @@ def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe
     def text(name: str) -> str:
         return sections.get(name, ("", ""))[1]
 
-    epoch = word("epoch")
+    def told(name: str) -> str | None:
+        return text(name) if name in sections else None
+
+    epoch, check = word("epoch"), word("check")
     return RawProbe(
         boot_id=word("boot"),
         hostname=word("hostname"),
         epoch_s=float(epoch) if _EPOCH.fullmatch(epoch) else 0.0,
         gpu_status=reply.number(0),
         gpu_text=text("gpus"),
-        apps_status=reply.number(1),
-        apps_text=text("apps"),
+        pids_status=reply.number(1),
+        pids_text=text("pids"),
         process_text=text("processes"),
+        fields=tuple(filter(None, word("fields").split(","))),
         smi_path=word("smi"),
         searched=word("searched"),
+        mig_list=text("listed"),
+        mig_table=text("table"),
+        keepout=text("keepout").strip(),
+        check_status=int(check) if _STATUS.fullmatch(check) else None,
+        check_text=text("check"),
+        facts_text=text("facts"),
+        topology_text=told("topology"),
+        kernel_text=told("kernel"),
     )

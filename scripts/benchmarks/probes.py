@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
+from mgpu.core.smi.gpus import FIELDS
 from mgpu.remote import wire
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row, Series, limited
@@ -34,7 +34,7 @@ def _session(cluster: Cluster, probes: list[str]) -> tuple[float, float]:
     """(wall, CPU) seconds of a shell that serves these probes and ends."""
     node = cluster.lab.nodes[0]
     words, env = node.command(["sh", "-c", wire.login_command(MARK)], node.user)
-    fields = f"20 {','.join(GPU_FIELDS)} {','.join(APP_FIELDS)}"
+    fields = f"20 {','.join(FIELDS)} 0 - 10"
     requests = "".join(f"{number} probe {wire.encode(smi)} {fields}\n" for number, smi in enumerate(probes))
     began = monotonic()
     child = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -123,7 +123,7 @@ WRONG = [
     Wrong("inv/b.yaml", 3, '    hostname: "-v"', 15, "nodes.0.hostname: '-v' starts with a dash"),
     Wrong("inv/b.yaml", 6, "    gpus: eight", 11, "nodes.0.gpu_count: must be a whole number, not 'eight'"),
     Wrong("inv/b.yaml", 9, '  - id: "node001"', 9, "nodes.1.node_id: 'node001' is given twice, first at inv/b.yaml:2:14"),
-    Wrong("inv/b.yaml", 12, "    memory: 80G", 5, "nodes.1.memory: unknown key 'memory'"),
+    Wrong("inv/b.yaml", 12, "    memory: 80G", 5, "nodes.1.memory: unknown key 'memory' - did you mean 'gpu_memory'?"),
 ]  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from mgpu.core.model import NodeName, NodeState
 from mgpu.core.observation import Node, RawProbe
 from mgpu.core.plan import DeviceState as S
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds
-from mgpu.core.probe import bus_number, parse_probe, renumbered
+from mgpu.core.probe import parse_probe, renumbered
+from mgpu.core.smi.text import bus_number
 from mgpu.core.views import node_view
 
 U0, U1 = "GPU-0a", "GPU-1b"
@@ -21,7 +22,35 @@ ROW1 = f"1, {U1}, 00000000:02:00.0, NVIDIA A100-SXM4-80GB, 81920, 11000, 97"
 LOST = (
     "Unable to determine the device handle for GPU1: 0000:02:00.0: GPU is lost.  Reboot the system to recover this GPU"
 )
-GOOD = RawProbe("boot", "gpu01", 1002.5, 0, f"{ROW0}\n{ROW1}\n", 0, "", "", "/usr/bin/nvidia-smi", "/usr/bin:/bin")
+SLOTS = {U0: "00000000:01:00.0", U1: "00000000:02:00.0"}
+
+
+def pids(*processes: tuple[str, object, object], slots: tuple[str, ...] = tuple(SLOTS.values())) -> str:
+    """As `nvidia-smi -q -d PIDS` prints them: (GPU's UUID, pid, memory)."""
+    text = "==============NVSMI LOG==============\n\nDriver Version : 580.1\nCUDA Version : 13.0\n\nAttached GPUs : 2\n"
+    for slot in slots:
+        there = [(pid, memory) for uuid, pid, memory in processes if SLOTS.get(uuid, uuid) == slot]
+        text += f"GPU {slot}\n    Processes" + ("\n" if there else "                     : None\n")
+        for pid, memory in there:
+            text += "        GPU instance ID               : N/A\n        Compute instance ID           : N/A\n"
+            text += f"        Process ID                    : {pid}\n            Type                      : C\n"
+            text += "            Name                      : /opt/a b/x --f=1,2,3\n"
+            text += f"            Used GPU Memory           : {memory}\n\n"
+    return text
+
+
+GOOD = RawProbe(
+    "boot",
+    "gpu01",
+    1002.5,
+    0,
+    f"{ROW0}\n{ROW1}\n",
+    0,
+    pids(),
+    "",
+    smi_path="/usr/bin/nvidia-smi",
+    searched="/usr/bin:/bin",
+)
 
 
 def parsed(**changes: object):
@@ -35,7 +64,9 @@ def states(**changes: object) -> list[tuple[int, S]]:
 
 
 def test_a_good_probe() -> None:
-    seen = parsed(apps_text=f"{U1}, 4242, 10990\n", process_text="4242 alice 10800 4200 - python train.py --lr 1\n")
+    seen = parsed(
+        pids_text=pids((U1, 4242, "10990 MiB")), process_text="4242 alice 10800 4200 - python train.py --lr 1\n"
+    )
     assert (seen.boot_id, seen.hostname, seen.at, seen.clock_offset_s) == ("boot", "gpu01", 1000.0, 2.5)
     assert [(g.index, g.uuid, g.memory_total_mib, g.memory_used_mib, g.utilization, g.fault) for g in seen.gpus] == [
         (0, U0, 81920, 4, 0, ""),
@@ -78,10 +109,10 @@ def test_an_error_line_belongs_to_the_row_with_its_bus_id() -> None:
 @pytest.mark.parametrize("nothing", ["[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "ERR!", ""])
 def test_missing_values_are_harmless_where_we_only_show_them(nothing: str) -> None:
     row = f"0, {U0}, {nothing}, {nothing}, {nothing}, {nothing}, {nothing}"
-    (gpu,) = parsed(gpu_text=row).gpus
+    (gpu,) = parsed(gpu_text=row, pids_text=pids(slots=(SLOTS[U0],))).gpus
     assert (gpu.fault, gpu.name, gpu.bus_id) == ("", "", "")
     assert (gpu.memory_total_mib, gpu.memory_used_mib, gpu.utilization) == (None, None, None)
-    assert states(gpu_text=row) == [(0, S.FREE)]
+    assert states(gpu_text=row, pids_text=pids(slots=(SLOTS[U0],))) == [(0, S.FREE)]
 
 
 @pytest.mark.parametrize("nothing", ["[N/A]", "N/A", "[Unknown Error]", "ERR!", ""])
@@ -133,10 +164,8 @@ def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
         ),
         ({"gpu_status": 0, "gpu_text": ""}, "printed nothing"),
         ({"gpu_status": 2, "gpu_text": 'Field "x" is not a valid field to query.'}, "exit status 2"),
-        ({"apps_status": 9, "apps_text": ""}, "could not list processes"),
-        ({"apps_text": "[N/A], 4242, 11000"}, "all GPUs count as taken"),
-        ({"apps_text": "rubbish"}, "all GPUs count as taken"),
-        ({"apps_text": "MIG-77, 4242, 11000"}, "all GPUs count as taken"),
+        ({"pids_status": 9, "pids_text": ""}, "could not list processes"),
+        ({"pids_status": 124, "pids_text": pids()}, "could not list processes"),
     ],
 )
 def test_faults_of_the_whole_node(changes: dict[str, object], words: str) -> None:
@@ -147,25 +176,40 @@ def test_faults_of_the_whole_node(changes: dict[str, object], words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("row", "pid", "memory"),
+    ("pid", "memory", "known", "mib"),
     [
-        (f"{U1}, 4242, 512", 4242, 512),
-        (f"{U1}, 4242, /opt/a b/x --f=1,2,3, 512 MiB", 4242, 512),
-        (f"{U1}, 4242, [N/A]", 4242, None),
-        (f"{U1}, 4242, [Insufficient Permissions]", 4242, None),
-        (f"{U1}, [N/A], 512", 0, 512),
-        (f"{U1}", 0, None),
-        (f"{U1}, -5, 512", 0, 512),
+        ("4242", "512 MiB", 4242, 512),
+        ("4242", "N/A", 4242, None),
+        ("4242", "[Insufficient Permissions]", 4242, None),
+        ("[N/A]", "512 MiB", 0, 512),
+        ("-5", "512 MiB", 0, 512),
     ],
 )
-def test_a_process_row_makes_its_gpu_taken(row: str, pid: int, memory: int | None) -> None:
-    (process,) = parsed(apps_text=row).processes
-    assert (process.pid, process.memory_mib, process.exists) == (pid, memory, pid == 0)
-    assert states(apps_text=row) == [(0, S.FREE), (1, S.EXTERNAL)]
+def test_a_process_makes_its_gpu_taken(pid: str, memory: str, known: int, mib: int | None) -> None:
+    text = pids((U1, pid, memory))
+    (process,) = parsed(pids_text=text).processes
+    assert (process.pid, process.memory_mib, process.exists) == (known, mib, known == 0)
+    assert states(pids_text=text) == [(0, S.FREE), (1, S.EXTERNAL)]
 
 
-def test_the_lost_gpus_line_excuses_the_exit_status_of_the_process_list() -> None:
-    both = {"gpu_text": f"{ROW0}\n{LOST}", "apps_text": f"{LOST}\n", "gpu_status": 15, "apps_status": 15}
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "rubbish",
+        pids(slots=(SLOTS[U0],)),
+        pids().replace("None", "N/A", 2).replace("N/A", "None", 1),
+        pids((U1, 7, "9 MiB")).replace("Process ID", "Prozess-ID"),
+        pids((U1, 7, "9 MiB")).replace("Processes\n", "Clients\n"),
+    ],
+)
+def test_who_is_on_a_gpu_must_be_told_or_it_is_taken(text: str) -> None:
+    assert (1, S.EXTERNAL) in states(pids_text=text)
+    assert (0, S.FREE) in states(pids_text=text) or "GPU 00" not in text
+
+
+def test_the_lost_gpu_is_not_asked_for_its_processes() -> None:
+    both = {"gpu_text": f"{ROW0}\n{LOST}", "pids_text": pids(slots=(SLOTS[U0],)), "gpu_status": 15, "pids_status": 15}
     assert states(**both) == [(0, S.FREE), (-1, S.UNHEALTHY)]
 
 
@@ -176,18 +220,24 @@ def test_bus_ids_are_compared_as_numbers() -> None:
 
 
 def test_odd_process_lines_become_notes() -> None:
-    seen = parsed(apps_text=f"{U0}, 7, 9\n{U1}, 8, 9", process_text="x y\n7 bob\n")
+    seen = parsed(pids_text=pids((U0, 7, 9), (U1, 8, 9)), process_text="x y\n7 bob\n")
     assert seen.notes == ("unreadable process: x y",)
     assert [(p.pid, p.user, p.exists) for p in seen.processes] == [(7, "bob", True), (8, "", False)]
 
 
 PIECES = st.sampled_from(
-    ["0", "1", U0, U1, "[N/A]", ",", ", ", "\n", ROW0, ROW1, LOST, "4242", "MiB", "GPU-", "é", "\t"]
-)
+    ["0", "1", U0, U1, "[N/A]", ",", ", ", "\n", ROW0, ROW1, LOST, "4242", "MiB", "GPU-", "é", "\t", pids(),
+     "MIG 1g.5gb", "GPU 00000000:02:00.0\n", "Processes : ", "None", "Process ID : 7\n", "Processes\n",
+     "Device 0: (UUID: MIG-1)\n"]
+)  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
-@given(st.lists(PIECES, max_size=12).map("".join), st.lists(PIECES, max_size=8).map("".join), st.text(max_size=40))
-def test_nothing_that_a_node_prints_raises_or_doubles_a_free_gpu(gpus: str, apps: str, processes: str) -> None:
-    free = [index for index, state in states(gpu_text=gpus, apps_text=apps, process_text=processes) if state is S.FREE]
+@given(TEXTS, TEXTS, TEXTS, TEXTS, st.text(max_size=40))
+def test_nothing_that_a_node_prints_raises_or_doubles_a_free_gpu(
+    gpus: str, told: str, listed: str, table: str, processes: str
+) -> None:
+    raw = {"gpu_text": gpus, "pids_text": told, "mig_list": listed, "mig_table": table, "process_text": processes}
+    free = [index for index, state in states(**raw) if state is S.FREE]
     assert len(free) == len(set(free))
     assert all(index >= 0 for index in free)

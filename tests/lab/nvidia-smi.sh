@@ -21,7 +21,12 @@ if [ -r "$state/fault" ]; then
 fi
 
 query='' apps_query='' format=csv action=table
+case $* in
+'-q -d PIDS') action=pids ;;
+'topo -m') action=topology ;;
+esac
 for word; do
+    [ $action = pids ] || [ $action = topology ] && break
     case $word in
     --query-gpu=*) query=${word#*=} action=gpu ;;
     --query-compute-apps=*) apps_query=${word#*=} action=apps ;;
@@ -125,6 +130,9 @@ gpu_cell() {
     memory.free) case $total$used in *[!0-9]*) cell='[N/A]' ;; *) cell_of $((total - used)) MiB ;; esac ;;
     utilization.gpu) cell_of "$utilization" % ;;
     temperature.gpu) cell=$temperature ;;
+    power.draw) cell_of 71 W ;;
+    ecc.errors.uncorrected.volatile.total) cell=0 ;;
+    remapped_rows.failure) cell=No ;;
     mig.mode.current) cell=$mig ;;
     compute_mode) cell=$compute_mode ;;
     *) unknown_field "$1" ;;
@@ -205,6 +213,49 @@ app_rows() {
     done <"$state/gpus"
 }
 
+# pids: a section for each GPU, with what runs there
+pids() {
+    scan
+    printf '\n==============NVSMI LOG==============\n\nDriver Version                            : 550.54.15\n'
+    printf 'CUDA Version                              : 12.4\n\n'
+    while read_gpu; do
+        [ "$status" = ok ] || continue
+        here=''
+        oldifs=$IFS IFS=$newline
+        for app in $apps; do
+            case $app in "$uuid "*) ;; *) continue ;; esac
+            app=${app#* } pid=${app%% *} app=${app#* } mib=${app%% *} command=${app#* }
+            here="$here        GPU instance ID                   : N/A
+        Compute instance ID               : N/A
+        Process ID                        : $pid
+            Type                          : C
+            Name                          : $command
+            Used GPU Memory               : $mib MiB
+"
+        done
+        IFS=$oldifs
+        if [ -n "$here" ]; then
+            printf 'GPU %s\n    Processes\n%s\n' "$bus_id" "$here"
+        else
+            printf 'GPU %s\n    Processes                             : None\n\n' "$bus_id"
+        fi
+    done <"$state/gpus"
+}
+
+# topology: all GPUs of the node are linked with each other
+topology() {
+    heads='' count=0
+    while read_gpu; do heads="$heads	GPU$index"; done <"$state/gpus"
+    printf '%s	CPU Affinity\n' "$heads"
+    while read_gpu; do
+        line=GPU$index
+        for head in $heads; do
+            if [ "$head" = "GPU$index" ]; then line="$line	 X "; else line="$line	NV4"; fi
+        done
+        printf '%s	0-1\n' "$line"
+    done <"$state/gpus"
+}
+
 list() {
     while read_gpu; do
         [ "$status" = hidden ] || printf 'GPU %s: %s (UUID: %s)\n' "$index" "$name" "$uuid"
@@ -223,6 +274,8 @@ table() {
 case $action in
 gpu) gpu_rows ;;
 apps) app_rows ;;
+pids) pids ;;
+topology) topology ;;
 list) list ;;
 table) table ;;
 esac

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.core.probe import APP_FIELDS, GPU_FIELDS
 from mgpu.core.reconcile import event_news
+from mgpu.core.smi.gpus import FIELDS
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import ShellRunner
+from mgpu.remote.runner import ProbeWanted, ShellRunner
 from tests.remote.conftest import Workbench, living, wait_until
 
 
@@ -179,15 +179,19 @@ def test_a_probe_brings_everything_home(bench: Workbench) -> None:
     pid = int(started.split(":")[0])
     path = stand_in(
         bench,
-        f"""case $1 in
-        --query-gpu={",".join(GPU_FIELDS)}) echo '0, GPU-1, name, with comma'; echo noise >&2; exit 3 ;;
-        --query-compute-apps={",".join(APP_FIELDS)}) echo 'GPU-1, {pid}, 512'; echo 'GPU-1, 999999999, 1'; echo junk ;;
+        f"""case $* in
+        --query-gpu={",".join(FIELDS)}*) echo '0, GPU-1, name, with comma, Enabled, 4'; echo noise >&2; exit 3 ;;
+        '-q -d PIDS') echo 'Process ID : {pid}'; echo ' Process ID  : 999999999'; echo junk ;;
+        -L) echo list ;;
+        '') echo table ;;
+        'topo -m') echo topology ;;
         esac""",
     )
-    raw = bench.runner.probe("", 20)
-    assert (raw.smi_path, raw.gpu_status, raw.apps_status) == (str(path), 3, 0)
-    assert raw.gpu_text.strip() == "0, GPU-1, name, with comma"
-    assert raw.apps_text.split("\n")[:3] == [f"GPU-1, {pid}, 512", "GPU-1, 999999999, 1", "junk"]
+    raw = bench.runner.probe(ProbeWanted())
+    assert (raw.smi_path, raw.gpu_status, raw.pids_status, raw.fields) == (str(path), 3, 0, FIELDS)
+    assert raw.gpu_text.strip() == "0, GPU-1, name, with comma, Enabled, 4"
+    assert raw.pids_text.split("\n")[:3] == [f"Process ID : {pid}", " Process ID  : 999999999", "junk"]
+    assert (raw.mig_list, raw.mig_table, raw.topology_text, raw.kernel_text) == ("list\n", "table\n", None, None)
     (line,) = raw.process_text.strip().splitlines()
     found = line.split(" ", 5)
     assert found[0] == str(pid)
@@ -196,19 +200,81 @@ def test_a_probe_brings_everything_home(bench: Workbench) -> None:
     assert str(bench.bin) in raw.searched
 
 
+def test_what_seldom_changes_is_asked_for_now_and_then(bench: Workbench) -> None:
+    stand_in(bench, "[ \"$*\" = 'topo -m' ] && echo links")
+    raw = bench.runner.probe(ProbeWanted(slow=True))
+    assert raw.topology_text == "links\n"
+    assert raw.kernel_text is not None
+    words = dict(line.split(" ", 1) for line in raw.facts_text.strip().splitlines())
+    assert sorted(words) == ["cpus", "disk", "load", "memory"]
+    total, available = map(int, words["memory"].split())
+    assert 0 < available < total
+    assert int(words["cpus"]) > 0
+    assert int(words["disk"]) > 0
+
+
+@pytest.mark.parametrize(
+    "refused", [("gpu_recovery_action", "mig.mode.current"), FIELDS[7:]], ids=["two", "all new ones"]
+)
+def test_fields_that_a_driver_does_not_know_are_left_out_and_that_is_remembered(
+    bench: Workbench, refused: tuple[str, ...]
+) -> None:
+    asked = bench.folder / "asked"
+    stand_in(
+        bench,
+        f"""echo "$*" >>{asked}
+        for field in {" ".join(refused)}; do
+          case ,${{1#--query-gpu=}}, in *,$field,*) ;; *) continue ;; esac
+          printf 'Field "%s" is not a valid field to query.\n' $field
+          exit 2
+        done
+        echo row""",
+    )
+    known = tuple(field for field in FIELDS if field not in refused)
+    assert bench.runner.probe(ProbeWanted()).fields == known
+    asked.unlink()
+    raw = bench.runner.probe(ProbeWanted())
+    assert (raw.fields, raw.gpu_status, raw.gpu_text) == (known, 0, "row\n")
+    assert len([line for line in asked.read_text().splitlines() if "query-gpu" in line]) == 1
+
+
+def test_a_driver_that_refuses_everything_is_not_asked_for_ever(bench: Workbench) -> None:
+    stand_in(bench, "echo 'Field \"what\" is not a valid field to query.'; exit 2")
+    raw = bench.runner.probe(ProbeWanted())
+    assert (raw.gpu_status, raw.fields) == (2, FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "text"),
+    [
+        ("echo all well", 0, "all well\n"),
+        ("echo 'disk broken' >&2; exit 7", 7, "disk broken\n"),
+        ("head -c 5000 /dev/zero | tr '\\0' x", 0, "x" * 1000 + "\n"),
+        ("sleep 1000", 124, "\n"),
+    ],
+)
+def test_the_sites_own_check(quick_bench: Workbench, command: str, status: int, text: str) -> None:
+    raw = quick_bench.runner.probe(ProbeWanted("/not/here", check=command, check_timeout_s=1))
+    assert (raw.check_status, raw.check_text, raw.gpu_status) == (status, text, 127)
+    assert quick_bench.runner.probe(ProbeWanted("/not/here")).check_status is None
+
+
 def test_a_probe_without_nvidia_smi(bench: Workbench) -> None:
-    raw = bench.runner.probe("/not/here/nvidia-smi", 20)
+    raw = bench.runner.probe(ProbeWanted("/not/here/nvidia-smi"))
     assert (raw.smi_path, raw.gpu_status) == ("", 127)
     assert str(bench.bin) in raw.searched
     path = stand_in(bench, "echo from elsewhere")
-    assert bench.runner.probe(str(path), 20).smi_path == str(path)
+    assert bench.runner.probe(ProbeWanted(str(path))).smi_path == str(path)
 
 
-def test_a_hanging_nvidia_smi_is_ended(bench: Workbench, mark: str) -> None:
-    stand_in(bench, f"trap '' TERM; exec sleep {mark}" if bench.shell == "dash" else f"exec sleep {mark}")
-    raw = bench.runner.probe("", 1)
+def test_a_hanging_nvidia_smi_is_ended_and_asked_no_more(bench: Workbench, mark: str) -> None:
+    asked = bench.folder / "asked"
+    hang = f'echo "$*" >>{asked}; exec sleep {mark}'
+    stand_in(bench, f"trap '' TERM; {hang}" if bench.shell == "dash" else hang)
+    raw = bench.runner.probe(ProbeWanted(timeout_s=1, slow=True))
     assert raw.gpu_status in (124, 137)
-    assert raw.apps_status in (124, 137)
+    assert raw.pids_status == 127
+    assert len(asked.read_text().splitlines()) == 1
     assert not living(mark)
 
 

@@ -16,7 +16,7 @@ from mgpu.config.sshconfig import SshTarget
 from mgpu.core.launch import Launch
 from mgpu.remote.connect import LoginLimits, connect
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import Refusal, ShellRunner
+from mgpu.remote.runner import ProbeWanted, Refusal, ShellRunner
 from mgpu.remote.session import NodeSession
 from mgpu.remote.shell import NodeShell
 from tests.conftest import LabMaker
@@ -211,7 +211,7 @@ def test_login_shells(
         assert runner.look([key]).parts[key].records["exit"].startswith("3:")
         out = runner.read(key, "stdout", 0)[0].decode()
         assert out.startswith("/home/bob|/home/bob/.mgpu/db/node001/") and out.endswith("|a  b|")
-        raw = runner.probe("", 20)
+        raw = runner.probe(ProbeWanted(timeout_s=20))
         assert (raw.gpu_status, "welcome" in raw.gpu_text) == (0, False)
     finally:
         runner.close()

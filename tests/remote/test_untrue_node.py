@@ -12,7 +12,7 @@ from mgpu.core.probe import parse_probe
 from mgpu.remote import wire
 from mgpu.remote.channel import LocalConnection
 from mgpu.remote.errors import RemoteError
-from mgpu.remote.runner import ShellRunner
+from mgpu.remote.runner import ProbeWanted, ShellRunner
 from mgpu.remote.session import NodeSession
 
 SERVE = """
@@ -42,7 +42,7 @@ ASKED: dict[str, Callable[[ShellRunner], object]] = {
     "stop": lambda runner: runner.stop("1.1", "token", "CANCEL"),
     "go": lambda runner: runner.go("1.1", "run"),
     "read": lambda runner: runner.read("1.1", "stdout", 0),
-    "probe": lambda runner: runner.probe("", 1.0),
+    "probe": lambda runner: runner.probe(ProbeWanted(timeout_s=1.0)),
 }
 NONSENSE = {
     "look": ["ok", "ok nan boot", "ok 1e999 boot", "ok 1", f"ok {'9' * 400} boot"],
@@ -73,7 +73,7 @@ def test_a_greeting_that_makes_no_sense(runner_of: Callable[..., ShellRunner]) -
 def test_an_answer_without_its_sections(runner_of: Callable[..., ShellRunner]) -> None:
     runner = runner_of(END.replace("{words}", "ok 0 0"))
     try:
-        assert parse_probe(NodeName("node001"), runner.probe("", 1.0), 1000.0).fault
+        assert parse_probe(NodeName("node001"), runner.probe(ProbeWanted(timeout_s=1.0)), 1000.0).fault
     finally:
         runner.close()
 

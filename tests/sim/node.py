@@ -204,23 +204,30 @@ class VirtualNode:
             f"{index}, {uuid}, 00000000:{index + 1:02X}:00.0, NVIDIA A100-SXM4-80GB, 81920, 0, 0\n"
             for index, uuid in enumerate(self.uuids)
         )
-        apps, processes = [], []
+        pids: dict[str, list[tuple[int, int]]] = {uuid: [] for uuid in self.uuids}
+        processes = []
         for key, ours in self.supervised.items():
             if ours.command or ours.child:
                 pid = ours.pid + 2
-                apps += [f"{uuid}, {pid}, 500" for uuid in ours.uuids]
+                for uuid in ours.uuids:
+                    pids[uuid].append((pid, 500))
                 processes.append(f"{pid} alice 5 {ours.pid} {ours.token} job-{key}")
         for uuid in sorted(self.foreign_processes):
-            apps.append(f"{uuid}, {FOREIGN_PID}, 9000")
+            pids[uuid].append((FOREIGN_PID, 9000))
             processes.append(f"{FOREIGN_PID} bob 100 70 - python")
+        told = "".join(
+            f"GPU 00000000:{index + 1:02X}:00.0\n    Processes{'' if there else ' : None'}\n"
+            + "".join(f"        Process ID : {pid}\n            Used GPU Memory : {mib} MiB\n" for pid, mib in there)
+            for index, there in enumerate(pids.values())
+        )
         return RawProbe(
             boot_id=self.boot_id,
             hostname=self.name,
             epoch_s=self.world.now(),
             gpu_status=124 if self.smi_fault == "hangs" else 0,
             gpu_text="" if self.smi_fault == "hangs" else gpus,
-            apps_status=0,
-            apps_text="\n".join(["what is this"] if self.smi_fault == "noise" else apps) + "\n",
+            pids_status=0,
+            pids_text="what is this\n" if self.smi_fault == "noise" else told,
             process_text="\n".join(processes) + "\n",
             smi_path="/usr/bin/nvidia-smi",
         )

@@ -11,7 +11,7 @@ from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import Refusal
+from mgpu.remote.runner import ProbeWanted, Refusal
 from tests.sim.node import VirtualNode, answer
 from tests.sim.world import Crash
 
@@ -56,7 +56,7 @@ class VirtualRunner:
     def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]:
         return self._call("read", key, lambda: self._node.read(key, stream, offset, READ_LIMIT))
 
-    def probe(self, nvidia_smi: str, timeout_s: float) -> RawProbe:
+    def probe(self, wanted: ProbeWanted) -> RawProbe:
         return self._call("probe", "", self._node.probe)
 
     def following(self, key: str, offsets: tuple[int, int], sinks: Any) -> contextlib.AbstractContextManager[Any]:

@@ -1,0 +1,41 @@
+"""Single values, in all the spellings of not having one."""
+
+from __future__ import annotations
+
+import re
+
+SHOWN = 200  # characters of a node's own words in ours
+
+_BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])")
+_NUMBER = re.compile(r"(\d{1,12})(?:\.\d+)?(?: ?(?:MiB|%|W|C))?", re.ASCII)
+_NO_VALUE = frozenset({"", "n/a", "err!", "unknown error", "not supported", "none"})
+
+
+def lines(text: str, shown: int | None = SHOWN) -> list[str]:
+    return [line.strip()[:shown] for line in text.split("\n") if line.strip()]
+
+
+def absent(text: str) -> bool:
+    return text.startswith("[") or text.lower() in _NO_VALUE
+
+
+def value(text: str) -> str:
+    return "" if absent(text) else text
+
+
+def number(text: str) -> int | None:
+    """The whole part of a number that is not negative, with or without its unit."""
+    found = _NUMBER.fullmatch(text)
+    return int(found[1]) if found else None
+
+
+def bus_id(text: str) -> str:
+    """The first one in it; "" = there is none."""
+    found = _BUS_ID.search(text)
+    return found.group() if found else ""
+
+
+def bus_number(text: str) -> tuple[int, ...] | None:
+    """Domain, bus, device, function: the same slot is written 0000:0A:00.0 and 00000000:0a:00.0."""
+    found = _BUS_ID.search(text)
+    return tuple(int(part, 16) for part in found.groups()) if found else None

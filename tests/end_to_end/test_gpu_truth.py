@@ -1,0 +1,96 @@
+"""What keeps jobs from GPUs besides other jobs: the owner, the site's check, MIG; and what a node tells of itself."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.cluster import QUICK, Cluster
+from tests.end_to_end.conftest import ClusterMaker
+from tests.lab import Lab
+
+MIG = """#!/bin/sh
+case $* in
+--query-gpu=*)
+  echo '0, GPU-11111111-0000-0000-0000-000000000000, 00000000:01:00.0, NVIDIA H100 80GB HBM3, 81559, 40, [N/A], Default, Enabled, 41, 71.2, 0, No, None' ;;
+'-q -d PIDS') printf 'GPU 00000000:01:00.0\\n    Processes                             : None\\n' ;;
+-L)
+  echo 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-11111111-0000-0000-0000-000000000000)'
+  echo '  MIG 1g.10gb     Device  0: (UUID: MIG-@MARK@-0000-0000-0000-000000000000)'
+  echo '  MIG 1g.10gb     Device  1: (UUID: MIG-@MARK@-0000-0000-0000-000000000001)' ;;
+'')
+  echo '|  0    9   0   0  |               9MiB /  9984MiB    | 16      0 |  1   0    1    0    1 |'
+  echo '|  0   10   0   1  |               9MiB /  9984MiB    | 16      0 |  1   0    1    0    1 |' ;;
+*) exit 2 ;;
+esac
+"""  # noqa: E501
+
+
+@pytest.mark.usefixtures("separate_nodes")
+def test_the_owner_keeps_the_machine(cluster: Cluster) -> None:
+    cluster.lab.node("node001").run("echo 'demo until 5 pm' >/tmp/mgpu.keepout")
+    try:
+        cluster("node", "probe", "node001")
+        job_id = cluster.submit("-w", "node001", "--", "true")
+        waits = cluster.await_job(job_id, "PENDING", reason="ReqNodeNotAvail")
+        assert waits["detail"].endswith("(mgpu.keepout on the node): demo until 5 pm")
+        cluster("srun", "-Q", "true")  # elsewhere, jobs start
+    finally:
+        cluster.lab.node("node001").run("rm -f /tmp/mgpu.keepout")
+    cluster("node", "probe", "node001")
+    cluster.await_job(job_id, "COMPLETED")
+
+
+@pytest.mark.usefixtures("separate_nodes")
+def test_the_sites_own_check_keeps_jobs_from_a_node(lab: Lab, make_cluster: ClusterMaker) -> None:
+    check = "health: {check: 'test ! -e /tmp/broken || { echo the disk is broken; exit 1; }'}\n"
+    cluster = make_cluster(lab, config=QUICK + check)
+    cluster("nodes")
+    running = cluster.submit("-w", "node001", "--", "sleep", "1000")
+    cluster.await_running(running)
+    lab.node("node001").run("touch /tmp/broken")
+    try:
+        cluster("node", "probe", "node001")
+        job_id = cluster.submit("-w", "node001", "--", "true")
+        waits = cluster.await_job(job_id, "PENDING", reason="ReqNodeNotAvail")
+        assert waits["detail"] == "node001: health check failed: the disk is broken"
+        assert cluster.job(running)["state"] == "RUNNING"
+    finally:
+        lab.node("node001").run("rm -f /tmp/broken")
+    cluster("node", "probe", "node001")
+    cluster.await_job(job_id, "COMPLETED")
+
+
+@pytest.mark.usefixtures("separate_nodes")
+def test_instances_of_a_gpu_that_is_cut_up(lab: Lab, make_cluster: ClusterMaker, tmp_path: Path) -> None:
+    """Two jobs on two instances, each named by its own UUID; the third waits, and nobody gets the GPU itself."""
+    home = lab.node("node001").run("echo ~").stdout.strip()
+    mark = secrets.token_hex(4)
+    lab.node("node001").run(f"cat >~/mig-smi <<'END'\n{MIG.replace('@MARK@', mark)}END\nchmod +x ~/mig-smi")
+    line = next(line for line in lab.cluster_config().splitlines() if "node_id: node001" in line)
+    line = re.sub(r", gpu_count: \d+", f", nvidia_smi: {home}/mig-smi", line)
+    cluster = make_cluster(lab, nodes=f"nodes:\n{line}\n")
+    shown = cluster("nodes").out
+    assert cluster.gpus("node001") == ["free", "free"]
+    assert "0.0" in shown and "0.1" in shown and "MIG 1g.10gb" in shown
+    refused = cluster.refused("submit", "-G", "1", "--", "true")
+    assert "no GPU is left that fits" in refused or "MIG" in refused
+    say = "echo $CUDA_VISIBLE_DEVICES; sleep 1000"
+    jobs = [cluster.submit("--gpu-type", "1g.10gb", "--", "sh", "-c", say) for _ in range(3)]
+    for number, job_id in enumerate(jobs[:2]):
+        cluster.await_running(job_id)
+        cluster.await_output(job_id, f"MIG-{mark}-0000-0000-0000-00000000000{number}")
+    cluster.await_job(jobs[2], "PENDING", reason="Resources")
+    assert "node001:0.1" in cluster("queue").out
+
+
+def test_what_a_node_tells_of_itself(cluster: Cluster) -> None:
+    found = cluster.json("show", "node", "node001", "--json")["machine"]
+    assert found["cpus"] > 0
+    assert found["driver"] and found["cuda"] and found["nvlink"]
+    assert {"load", "memory_total_mib", "memory_available_mib", "disk_free_mib", "clock_offset_s"} <= set(found)
+    told = cluster("show", "node", "node001").out
+    assert "NVLink  0-1 x4" in told and "driver" in told
