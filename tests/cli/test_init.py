@@ -125,6 +125,7 @@ def test_hosts_by_name() -> None:
         (["a b"], "a blank inside a name"),
         (["-l@gpu1"], "'gpu1' cannot be a node's name"),
         (["gpu[1"], "a bracket without its partner"),
+        (["gpu[1-1001]"], "1001 hosts are named"),
         (["gpu1", "ann@gpu1"], "gpu1 is named with two logins"),
     ],
 )

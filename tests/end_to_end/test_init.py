@@ -193,6 +193,14 @@ def test_without_a_terminal(make_lab: LabMaker, people: ExitStack) -> None:
     assert (again.code, again.lines[0]) == (0, f"Kept: {ann.home}/.config/mgpu/inventory/nodes.yaml.bak1")
     assert '- node_id: "gpu[1-2]"\n    gpu_count: 4 ' in (ann.home / ".config/mgpu/inventory/nodes.yaml").read_text()
     assert ann("srun", "-Q", "-w", "gpu2", "hostname").lines == ["node002"]
+    # what a node had some time ago is not what it has
+    lab.nodes[1].run("mv .ssh/authorized_keys .ssh/moved")
+    (trouble,) = [
+        node["trouble"]
+        for node in json.loads(ann("init", "gpu[1-2]", "--yes", "--force", "--json").out)["nodes"]
+        if node["gpus"] is None
+    ]
+    assert "1 key offered, none accepted for train" in trouble
 
 
 def test_ended_at_a_question(make_lab: LabMaker, people: ExitStack) -> None:

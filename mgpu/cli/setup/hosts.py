@@ -19,6 +19,7 @@ from mgpu.core.hostlist import expand, fold
 LOCAL = "localhost"
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")
 WIDTH = 60
+MOST = 1000
 
 
 class Reach(NamedTuple):
@@ -99,6 +100,10 @@ def looked_up(words: Iterable[str]) -> list[Host]:
             names += expand(word)
     except RequestError as error:
         raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+    if len(names) > MOST:
+        raise bad_request(
+            f"{len(names)} hosts are named, init takes {MOST}", "write the inventory by hand: ranges make it short"
+        )
     split = [(name.rpartition("@")[2], name.rpartition("@")[0]) for name in dict.fromkeys(names)]
     for name, user in split:
         if not NAME.fullmatch(name) or not (USER.fullmatch(user) or not user):

@@ -13,12 +13,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from mgpu import clock
 from mgpu.cli.node import changed, trust_one
 from mgpu.cli.session import Session
 from mgpu.cli.setup.draft import Seen, seen_of
 from mgpu.cli.setup.hosts import Host
 from mgpu.cli.setup.key import IDENTITY_FILE, install
-from mgpu.cli.text import clean, count, say
+from mgpu.cli.text import clean, count, epoch, say
 from mgpu.client.http import MasterError, NoMaster, quote
 
 AT_ONCE = 4  # as many as the master asks at the same time
@@ -63,11 +64,12 @@ class Look:
 
     def probe(self) -> None:
         """All at once; a line for each as soon as it is known."""
+        began = int(clock.now())
         rest = [host for host in self._hosts if host.name not in self.troubles]
         print(f"asks {count(len(rest), 'node')} what they have ...", file=sys.stderr)
         for host, answer in self._each(rest, lambda host: self._call("POST", host, "probe", {}), in_order=False):
             try:
-                self._found(host, answer.result())
+                self._found(host, answer.result(), began)
             except MasterError as error:
                 self._trouble(host, error)
 
@@ -86,22 +88,23 @@ class Look:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _found(self, host: Host, node: dict[str, Any]) -> None:
+    def _found(self, host: Host, node: dict[str, Any], began: int) -> None:
+        """What is shown of a node that does not answer now may be what it had some time ago."""
         seen = seen_of(node)
         free = sum(gpu["state"] == "free" for gpu in node["gpus"])
-        if seen.total:
-            self.seen[host.name] = seen
-            self.free += free
-            doubt = f"; {clean(seen.doubt)}" if seen.doubt else ""
-            print(f"{host.name}: {seen.words()}, {free} free{doubt}")
-        elif node["state"] == "UP":
-            self.seen[host.name] = seen
-            print(f"{host.name}: no GPUs: {clean(seen.doubt)}")
-        else:
+        if (epoch(node["last_seen"]) or 0) < began:
             reason = str(node.get("reason") or "does not answer")
             self.troubles[host.name] = reason.removeprefix(f"node is {node['state'].lower()}: ")
             self.shut_out += "login as" in reason
             say(f"{host.name}: {self.troubles[host.name]}")
+        elif seen.total:
+            self.seen[host.name] = seen
+            self.free += free
+            doubt = f"; {clean(seen.doubt)}" if seen.doubt else ""
+            print(f"{host.name}: {seen.words()}, {free} free{doubt}")
+        else:
+            self.seen[host.name] = seen
+            print(f"{host.name}: no GPUs: {clean(seen.doubt)}")
 
     def _trouble(self, host: Host, error: MasterError) -> None:
         if isinstance(error, NoMaster) or error.code in ("other_config", "store"):
