@@ -47,7 +47,9 @@ members() {
   # an environment cannot look like that: a name comes first in it
   [ -z "$supervisor" ] || value="$value|^[0-9]+ \\(.*\\) [A-Za-z] [0-9]+ [0-9]+ $supervisor "
   # shellcheck disable=SC2086
-  found=$(LC_ALL=C grep -slazE "$value" $files; "$find" $folders -lname "$(cd -P "$dir" && pwd)" 2>/dev/null)
+  found=$(LC_ALL=C grep -slazE "$value" $files; cd -P "$dir" && "$find" $folders -lname "$PWD" 2>/dev/null)
+  value=
+  [ -n "$found" ] || return 0
   keep=" $$ $supervisor "
   if [ -n "$supervisor" ] && link_of started; then
     parent=${value%%:*}
@@ -135,13 +137,21 @@ reap() {
     sleep $nap
     [ $nap = 0.02 ] && nap=0.1
   done
+  killed
+  finish
+}
+
+# killed: the exit of a job whose runner is gone and has not written it. Before the command began that is trouble of the
+# node: the runner was still at `step`, where we ended it if it took too long
+killed() {
   step=
   { read -r step <"$dir/step"; } 2>/dev/null
   uptime_now
   if [ -L "$dir/started" ]; then
     record exit "fail:supervisor:the job's supervising shell was killed:$uptime"
-  else
+  elif [ -L "$dir/stop" ]; then
     record exit "fail:node:it hung while $step:$uptime"
+  else
+    record exit "fail:node:it was killed while $step:$uptime"
   fi
-  finish
 }

@@ -30,11 +30,7 @@ supervise() {
   take_leases "$@"
   # if it has not said yet that it lives, it will see that the job has ended
   living timer && kill "$living" 2>/dev/null
-  if [ ! -L "$dir/exit" ]; then
-    # the runner was killed
-    uptime_now
-    record exit "fail:supervisor:the job's supervising shell was killed:$uptime"
-  fi
+  [ -L "$dir/exit" ] || killed
   exec 9<&-
   MGPU_KEY=$MGPU_TOKEN
   if ! newborn; then
