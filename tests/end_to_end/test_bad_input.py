@@ -63,8 +63,8 @@ NOT_FOUND = {
     "logs 99999": "there is no job 99999: mgpu queue and mgpu history list them",
     "why 99999": "there is no job 99999: mgpu queue and mgpu history list them",
     "show job 99999": "there is no job 99999: mgpu queue and mgpu history list them",
-    "show node node009": "there is no node 'node009' - did you mean 'node002'?: mgpu nodes lists them",
-    "node probe node009": "there is no node 'node009' - did you mean 'node002'?: mgpu nodes lists them",
+    "show node node009": "there is no node 'node009': mgpu nodes lists them",
+    "node probe ndoe002": "there is no node 'ndoe002' - did you mean 'node002'?: mgpu nodes lists them",
 }
 
 

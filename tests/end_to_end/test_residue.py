@@ -71,10 +71,8 @@ def test_what_is_left_is_shown_and_removed_when_it_is_over(make_lab: LabMaker, m
 
 
 @pytest.mark.usefixtures("separate_nodes")
-def test_a_node_that_does_not_answer_is_a_line(lab: Lab, make_cluster: ClusterMaker) -> None:
-    cluster = make_cluster(lab)
-    cluster("nodes")
-    node = lab.node("node002")
+def test_a_node_that_does_not_answer_is_a_line(cluster: Cluster) -> None:
+    node = cluster.lab.node("node002")
     node.fault("link", "drop")
     try:
         result = cluster("doctor", "--residue", check=False)

@@ -8,8 +8,6 @@ import signal
 import pytest
 
 from tests.end_to_end.cluster import Cluster, until
-from tests.end_to_end.conftest import ClusterMaker
-from tests.lab import Lab
 
 # Counts its own starts, and numbers its lines.
 COUNTER = (
@@ -19,11 +17,6 @@ COUNTER = (
 
 def starts(cluster: Cluster, node: str, mark: str) -> int:
     return cluster.lab.node(node).run(f"cat /tmp/{mark} 2>/dev/null", check=False).stdout.count("start\n")
-
-
-@pytest.fixture
-def cluster(lab: Lab, make_cluster: ClusterMaker) -> Cluster:
-    return make_cluster(lab)
 
 
 @pytest.mark.usefixtures("separate_nodes")
