@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.lab import Lab, Settings
 from tests.lab.lab import sweep
@@ -23,6 +24,10 @@ XDG = {
     "XDG_CACHE_HOME": ".cache",
 }
 LabMaker = Callable[..., Lab]
+
+# Hypothesis measures time too: on a machine under load a right answer would come too late.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 
 def pytest_configure(config: pytest.Config) -> None:
