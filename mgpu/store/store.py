@@ -24,6 +24,7 @@ from mgpu.core.errors import StoreError
 from mgpu.core.model import JobId
 from mgpu.store import tables
 from mgpu.store.filesystem import network_type
+from mgpu.store.group import Group
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
@@ -39,6 +40,8 @@ class Store:
         self._writing = engine.execution_options(mgpu_begin="BEGIN IMMEDIATE")
         self._one_writer = threading.Lock()
         self._writer_thread: int | None = None
+        self._group: Group | None = None
+        self._coming = 0  # writers that wait for their turn
         self._touched: set[JobId] = set()
         self._touching = threading.Lock()
         self.database_id = ""
@@ -75,21 +78,40 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Writer]:
-        """Committed at the end, rolled back on an exception. Waits for the writer before it."""
+        """Committed when it is over, rolled back on an exception. Waits for the writer before it, and then for those
+        who share its commit."""
         if self._writer_thread == threading.get_ident():
             raise RuntimeError("a write inside a write would wait for itself")
-        with self._one_writer:
-            self._writer_thread = threading.get_ident()
-            touched: set[JobId] = set()
-            try:
-                with self._translated(), self._writing.begin() as connection:
-                    writer = Writer(connection)
+        touched: set[JobId] = set()
+        try:
+            with self._translated():
+                with self._in_turn() as group, group.turn() as writer:
                     touched = writer.touched
                     yield writer
+                group.over.result()
+        finally:
+            with self._touching:
+                self._touched |= touched
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[Group]:
+        """Who is the last for now ends the group."""
+        with self._touching:
+            self._coming += 1
+        with self._one_writer:
+            with self._touching:
+                self._coming -= 1
+            self._writer_thread = threading.get_ident()
+            try:
+                group = self._group = self._group or Group(self._writing)
+                try:
+                    yield group
+                finally:
+                    if group.full or not self._coming:
+                        self._group = None
+                        group.end()
             finally:
                 self._writer_thread = None
-                with self._touching:
-                    self._touched |= touched
 
     def take_touched(self) -> set[JobId]:
         """The jobs that may have come to the queue, left it, or changed while they wait, since this was asked before.
