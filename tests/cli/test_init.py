@@ -211,7 +211,7 @@ def gpu(state: str = "free", **more: object) -> dict[str, object]:
 
 def test_a_number_is_written_only_of_gpus_that_are_sound(tmp_path: Path) -> None:
     assert seen_of({"gpus": [gpu(), gpu("external"), gpu("allocated")]}) == Seen((("X1", 1024, 3),))
-    lost = seen_of({"gpus": [gpu(), gpu("unhealthy", name="X2")]})
+    lost = seen_of({"gpus": [gpu(), gpu("unhealthy", name="X2", reason="unhealthy: why")]})
     assert (lost.words(), lost.doubt) == ("1 x X1 1 GiB, 1 x X2 1 GiB", "1 GPU unhealthy: why")
     sliced = seen_of({"gpus": [gpu(uuid="MIG-1")]})
     none = seen_of({"gpus": [], "reason": "nvidia-smi not found"})

@@ -149,7 +149,10 @@ def seen_of(node: Mapping[str, object]) -> Seen:
         kinds[kind] = kinds.get(kind, 0) + 1
     unsound = [gpu for gpu in rows if gpu.get("state") not in ("free", "allocated", "external")]
     sliced = any(str(gpu.get("uuid")).startswith("MIG-") for gpu in rows)
-    doubt = f"{count(len(unsound), 'GPU')} {unsound[0].get('state')}: {unsound[0].get('reason')}" if unsound else ""
+    doubt = ""
+    if unsound:
+        state, reason = str(unsound[0].get("state")), str(unsound[0].get("reason") or "")
+        doubt = f"{count(len(unsound), 'GPU')} {state}: {reason.removeprefix(f'{state}: ')}"
     if not rows:
         doubt = str(node.get("reason") or "it has no GPUs")
     elif sliced:
