@@ -62,23 +62,26 @@ def down(session: Session, /, name: str, yes: bool) -> int:
 
 
 @command(
-    Argument("names", "NODE...", "*"),
+    Argument("names", "[NODE]...", "*"),
+    Option("--all", "", "All nodes of the inventory.", key="everywhere"),
     Option("--fingerprint", "SHA256:...", "Accept only the key with this fingerprint."),
     Option("--yes", "", "Accept without asking."),
     examples=TRUST_EXAMPLES,
 )
-def trust(session: Session, /, names: tuple[str, ...], fingerprint: str | None, yes: bool) -> int:
+def trust(session: Session, /, names: tuple[str, ...], everywhere: bool, fingerprint: str | None, yes: bool) -> int:
     """Accept the host keys that nodes show now, after comparing their fingerprints."""
     from mgpu.core.errors import RequestError
     from mgpu.core.hostlist import expand
 
     try:
         wanted = list(dict.fromkeys(each for name in names for each in expand(name)))
+        if everywhere:
+            wanted = [node["node_id"] for node in session.call("GET", "/v1/nodes")["nodes"]]
     except RequestError as error:
         raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
     if not wanted or (fingerprint and len(wanted) > 1):
         what = "which node?" if not wanted else "a fingerprint is that of one node"
-        raise bad_request(what, "name one: mgpu nodes shows them")
+        raise bad_request(what, "name one; --all means all of the inventory")
     status = 0
     for name in wanted:
         try:

@@ -221,10 +221,10 @@ BAD = [
     (["show", "job", "x1"], "mgpu: 'x1' is not a job's number: mgpu queue shows them\n"),
     (["show", "x", "1"], "mgpu: show x 1: of what?: mgpu show job ID, or mgpu show node NAME\n"),
     (["show", "node"], "mgpu: show node: of what?: mgpu show job ID, or mgpu show node NAME\n"),
-    (["node", "trust"], "mgpu: which node?: name one: mgpu nodes shows them\n"),
+    (["node", "trust"], "mgpu: which node?: name one; --all means all of the inventory\n"),
     (
         ["node", "trust", "a", "b", "--fingerprint", "f"],
-        "mgpu: a fingerprint is that of one node: name one: mgpu nodes shows them\n",
+        "mgpu: a fingerprint is that of one node: name one; --all means all of the inventory\n",
     ),
     (["cancel"], "mgpu: which jobs?: give numbers, or --me, --user, --state, --name, --partition\n"),
     (["queue", "--config", "none.yaml"], "mgpu: no configuration at none.yaml: name a file with --config\n"),
@@ -261,6 +261,8 @@ def test_several_nodes_are_trusted_one_after_the_other(peer: Peer, mgpu: Callabl
     assert ran.status == 1
     assert ran.out == "n1: 1 host key trusted\nn3: its host keys are trusted already\n"
     assert ran.err == "mgpu: no /v1/nodes/n2/hostkeys: look\n"
+    peer.answers["GET", "/v1/nodes"] = {"nodes": [{"node_id": "n3"}]}
+    assert mgpu("node", "trust", "--all").out == "n3: its host keys are trusted already\n"
 
 
 def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:
