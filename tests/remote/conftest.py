@@ -97,8 +97,9 @@ class Workbench:
         return self.look(key).records.get(name)
 
     def wait(self, key: str, name: str) -> str:
-        """Until that record is there; its content."""
-        wait_until(lambda: name in self.look(key).records, f"{name} of {key}")
+        """Until that record is there; its content as the node tells it. Its file is watched: a look costs processes."""
+        file = self.place(key) / name
+        wait_until(lambda: os.path.lexists(file), f"{name} of {key}")
         return self.look(key).records[name]
 
     def exit_of(self, key: str) -> str:
