@@ -114,29 +114,29 @@ def test_from_ssh_config_to_a_job(make_lab: LabMaker, people: ExitStack) -> None
         f"Host gpu01\n  HostKeyAlias first\n  HostName {one.address}\nHost gpu02\n  ProxyJump login\n"
         f"  HostName {two.address}\nHost login\n  HostName {login.address}\n  User alice\nHost gpu*\n  Port 22\n",
     )
-    # the jump host has been used before
-    kind, key = (login.folder / "host_key.pub").read_text().split()[:2]
-    ann.write(".ssh/known_hosts", f"{login.address} {kind} {key}\n")
     shown = ann.terminal("init")
     shown.read_until("> ")
     assert "left out: the way to gpu02" in shown.text
     assert "left out: logs in as git" in shown.text
     assert "Enter = gpu[01-02];" in shown.text
-    shown.type("\n")
-    for node in (one, two):
+    shown.type("gpu[01-02], login\n")
+    for node in (one, login, two):  # first those on the way to others
         shown.read_until(fingerprint_of(node))
         shown.read_until("Trust these keys? [y/N]")
         shown.text = ""
         shown.type("y\n")
     assert shown.finish(60) == 0, shown.text
-    for name in ("gpu01", "gpu02"):
+    for name in ("gpu01", "gpu02", "login"):
         assert f"{name}: 4 x NVIDIA A100-SXM4-80GB 80 GiB, 4 free\r\n" in shown.text
     assert shown.text.endswith("Next: mgpu srun --gpus 1 -- nvidia-smi -L\r\n")
-    assert ann("config", "check").lines == [f"{ann.home}/{WRITTEN}: ok, 2 nodes"]
+    assert ann("config", "check").lines == [f"{ann.home}/{WRITTEN}: ok, 3 nodes"]
     inventory = (ann.home / ".config/mgpu/inventory/nodes.yaml").read_text()
-    assert inventory.count("gpu_count: 4 ") == 2  # one is reached straight, one through the jump host
+    assert inventory.count("gpu_count: 4 ") == 3  # they are reached in three ways
     assert ann("srun", "--gpus", "1", "--", "nvidia-smi", "-L").out.startswith("GPU 0: NVIDIA A100")
-    assert sorted(ann("srun", "-Q", "-N", "2", "--gpus-per-node", "4", "hostname").lines) == [one.name, two.name]
+    assert sorted(ann("srun", "-Q", "-w", "gpu[01-02]", "--gpus-per-node", "4", "hostname").lines) == [
+        one.name,
+        two.name,
+    ]
 
 
 def test_a_key_of_its_own_by_password(make_lab: LabMaker, people: ExitStack) -> None:

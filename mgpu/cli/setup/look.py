@@ -38,9 +38,14 @@ class Look:
         self.free = 0
 
     def trust(self, yes: bool) -> None:
-        """Shows the fingerprints of those that nobody knows yet, and asks one after the other."""
-        remote = [host for host in self._hosts if not host.local]
-        for host, answer in self._each(remote, lambda host: self._call("GET", host, "hostkeys"), in_order=True):
+        """Shows the fingerprints of those that nobody knows yet, and asks one after the other. The way to some may lead
+        through others."""
+        straight = [host for host in self._hosts if host.reach and not host.reach.via]
+        self._trust(straight, yes)
+        self._trust([host for host in self._hosts if host.reach and host.reach.via], yes)
+
+    def _trust(self, hosts: Sequence[Host], yes: bool) -> None:
+        for host, answer in self._each(hosts, lambda host: self._call("GET", host, "hostkeys"), in_order=True):
             try:
                 shown = answer.result()
                 if shown["status"] == "changed":
@@ -66,7 +71,8 @@ class Look:
         """All at once; a line for each as soon as it is known."""
         began = int(clock.now())
         rest = [host for host in self._hosts if host.name not in self.troubles]
-        print(f"asks {count(len(rest), 'node')} what they have ...", file=sys.stderr)
+        if rest:
+            print(f"asks {count(len(rest), 'node')} what they have ...", file=sys.stderr)
         for host, answer in self._each(rest, lambda host: self._call("POST", host, "probe", {}), in_order=False):
             try:
                 self._found(host, answer.result(), began)
