@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
-_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:,=@%+-^~")
-_ESCAPED = tuple(chr(byte) if byte in _SAFE else f"\\0{byte:03o}" for byte in range(256))
+# All that is printed but what means something there: a shell takes a line in byte by byte, so few are best.
+_SAFE = frozenset(range(33, 127)) - set(b"\\@")
+_SHORT = {ord("\n"): "\\n", ord("\t"): "\\t", ord("\\"): "\\\\"}
+_ESCAPED = tuple(chr(byte) if byte in _SAFE else _SHORT.get(byte, f"\\0{byte:03o}") for byte in range(256))
 
 
 LONG_WORD = 8192  # bytes; longer texts follow the request

@@ -111,9 +111,10 @@ def test_a_gang_waits_for_the_word(bench: Workbench) -> None:
     assert bench.output("2.1") == bench.output("3.1") == b""
 
 
-def test_the_jobs_environment_is_the_logins(bench: Workbench) -> None:
+@pytest.mark.parametrize("locale", [{}, {"LANG": "C.UTF-8"}, {"LANG": "C", "LC_ALL": "C.UTF-8"}])
+def test_the_jobs_environment_is_the_logins(bench: Workbench, locale: dict[str, str]) -> None:
     """Also for names that a program as long as the node's half might have taken for itself."""
-    own = dict.fromkeys(("TOKEN", "HOSTNAME", "OUT", "D", "V", "P", "NAME", "STATUS", "ID", "UUIDS"), "mine")
+    own = locale | dict.fromkeys(("TOKEN", "HOSTNAME", "OUT", "D", "V", "P", "NAME", "STATUS", "ID", "UUIDS"), "mine")
     bench.environ |= own
     bench.runner.reset()
     assert bench.run("1.1", "env", bench.devices(2), output="out") == "0"

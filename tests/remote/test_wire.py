@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import pytest
+
 from mgpu.remote import wire
+from tests.remote.conftest import SHELLS
 
 FOLDER = Path(wire.__file__).parent / "node"
 
@@ -18,3 +22,23 @@ def test_every_file_travels() -> None:
 def test_nothing_travels_that_only_we_read() -> None:
     lines = wire.program().decode("ascii").splitlines()
     assert [line for line in lines if line.startswith("# ") or line != line.strip()] == []
+
+
+WORDS = [bytes(range(1, 256)), b"@12", b"-", b"\\n\\0101", b"* ? [a-z] ~ $HOME `id` \"'", b"#", b"-n", b"7\n7\t7 7"]
+READ = "IFS= read -r line; set -f; set -- $line; for word; do printf '%b\\0' \"$word\"; done"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_word_arrives_as_it_was(shell: str) -> None:
+    line = " ".join(map(wire.encode, WORDS)) + "\n"
+    command = ["busybox", "sh"] if shell == "busybox" else [shell]
+    try:
+        said = subprocess.run([*command, "-c", READ], input=line.encode("ascii"), capture_output=True, check=True)
+    except FileNotFoundError:
+        pytest.skip(f"no {shell} here")
+    assert said.stdout.split(b"\0")[:-1] == WORDS
+
+
+def test_no_word_looks_like_one_of_ours() -> None:
+    assert wire.encode("") == "-"
+    assert not any(wire.encode(word).startswith(("@", "-")) for word in (b"@12", b"-"))

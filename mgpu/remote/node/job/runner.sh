@@ -6,7 +6,8 @@
 run() {
   gate=$MGPU_GATE
   mask=$MGPU_MASK
-  unset MGPU_P MGPU_MASK MGPU_GATE
+  locale=$MGPU_LOCALE
+  unset MGPU_P MGPU_MASK MGPU_GATE MGPU_LOCALE
   dir=$1
   trap : TERM INT HUP QUIT USR1 USR2
   enter "$5" "$6"
@@ -23,8 +24,11 @@ run() {
   event "started $uptime $notice $gate"
   oom_kills
   kills_before=$kills
+  unset LC_ALL
+  [ -z "$locale" ] || export LC_ALL="$locale"
   "$tool" "$dir/script" >/dev/null
   code=$?
+  export LC_ALL=C
   if [ $code = 137 ]; then
     oom_kills
     [ $kills -gt $kills_before ] && record stop OOM

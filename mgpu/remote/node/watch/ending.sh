@@ -47,7 +47,7 @@ members() {
   # an environment cannot look like that: a name comes first in it
   [ -z "$supervisor" ] || value="$value|^[0-9]+ \\(.*\\) [A-Za-z] [0-9]+ [0-9]+ $supervisor "
   # shellcheck disable=SC2086
-  found=$(LC_ALL=C grep -slazE "$value" $files; cd -P "$dir" && "$find" $folders -lname "$PWD" 2>/dev/null)
+  found=$(grep -slazE "$value" $files; cd -P "$dir" && "$find" $folders -lname "$PWD" 2>/dev/null)
   value=
   [ -n "$found" ] || return 0
   keep=" $$ $supervisor "
