@@ -30,12 +30,14 @@ Word = str | bytes | int | Path
 
 
 def until(what: str, condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """The first true value of the condition."""
+    """The first true value of the condition, asked for less often the longer it takes: that slows what is awaited."""
     deadline = monotonic() + patience_s
+    pause_s = 0.02
     while monotonic() < deadline:
         if found := condition():
             return found
-        sleep(0.05)
+        sleep(pause_s)
+        pause_s = min(1.2 * pause_s, 0.2)
     raise AssertionError(f"not within {patience_s:g} s: {what}")
 
 
