@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -63,6 +65,29 @@ def idle_master(cluster: Cluster, seconds: float = 5.0) -> list[Row]:
     return [
         Row("an idle master: share of a core", [share], "%", 100.0),
         Row("an idle master: memory", [float(resident)], "MiB", 1 / 1024),
+    ]
+
+
+def many_nodes(cluster: Cluster, repeats: int, seconds: float = 60.0) -> list[Row]:
+    """All nodes looked at anew at once, with nvidia-smi hanging on one; then a master that has nothing else to do."""
+    hanging, *others = cluster.lab.nodes
+    sweep = Series()
+    hanging.fault("gpu", "hang")
+    try:
+        for _ in range(repeats + 1):
+            began = monotonic()
+            with ThreadPoolExecutor(len(others)) as pool:
+                list(pool.map(lambda node: cluster.call("POST", f"/v1/nodes/{node.name}/probe", {}), others))
+            sweep.add(monotonic() - began)
+    finally:
+        hanging.fault("gpu", "ok")
+    count = len(cluster.lab.nodes)
+    rows = [Row(f"a look at each of {count} nodes, nvidia-smi hanging on one", sweep.values[1:], "s", 1.0, goal=3.0)]
+    idle, memory = idle_master(cluster, seconds)
+    return [
+        *rows,
+        replace(idle, what=f"an idle master of {count} nodes: share of a core", goal=10.0),
+        replace(memory, what=f"an idle master of {count} nodes: memory"),
     ]
 
 
