@@ -186,13 +186,11 @@ def test_without_a_terminal(make_lab: LabMaker, people: ExitStack) -> None:
     )
     assert "mgpu: the master that runs does not know this configuration, the next one will" in ran.told
     assert said["next"] == "mgpu srun --gpus 1 -- nvidia-smi -L"
-    assert ann("srun", "-Q", "-w", "gpu1", "hostname").lines == ["node001"]
     lab.nodes[1].fault("sshd", "start")
     lab.nodes[1].wait_for_sshd()
     again = ann("init", "gpu[1-2]", "--yes", "--force")
     assert (again.code, again.lines[0]) == (0, f"Kept: {ann.home}/.config/mgpu/inventory/nodes.yaml.bak1")
     assert '- node_id: "gpu[1-2]"\n    gpu_count: 4 ' in (ann.home / ".config/mgpu/inventory/nodes.yaml").read_text()
-    assert ann("srun", "-Q", "-w", "gpu2", "hostname").lines == ["node002"]
     # what a node had some time ago is not what it has
     lab.nodes[1].run("mv .ssh/authorized_keys .ssh/moved")
     (trouble,) = [
