@@ -42,7 +42,12 @@ SURROUNDINGS = [
     ),
     Option("-e --error", "FILE", "File for stderr, likewise."),
     Option("-D --chdir", "DIR", "Directory on the node; must exist there."),
-    Option("--export", "WHAT", "Variables: NAME, NAME=VALUE, ALL, NONE, with commas between; may be repeated."),
+    Option(
+        "--export",
+        "WHAT",
+        "Variables: NAME, NAME=VALUE, ALL, NONE, with commas between; may be repeated.",
+        repeated=True,
+    ),
     Option("--setup", "CMD", "Shell text to run before the command."),
 ]
 FOLLOWING = [

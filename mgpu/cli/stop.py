@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from mgpu.cli.session import Session
@@ -25,7 +24,7 @@ def stop(session: Session, /) -> None:
     pid = master.call("GET", "/v1/status")["pid"]
     answer = master.call("POST", "/v1/stop", {})
     for _ in range(int(STOP_TIMEOUT_S / POLL_S)):
-        if not start.answers(master.location) and not os.path.exists(f"/proc/{pid}"):
+        if not start.answers(master.location) and not lives(pid):
             break
         time.sleep(POLL_S)
     else:
@@ -34,3 +33,12 @@ def stop(session: Session, /) -> None:
         session.print_json(answer)
     else:
         print("The master has ended. Jobs run on.")
+
+
+def lives(pid: int) -> bool:
+    """One that has ended and that nobody has waited for does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="latin-1") as stat:
+            return stat.read().rpartition(") ")[2][:1] not in ("Z", "X")
+    except OSError:
+        return False

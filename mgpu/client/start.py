@@ -25,6 +25,7 @@ AGAIN_S = 0.3
 # How a personal master ends that finds the lock held: by one that is still starting, or already ending.
 LOCK_HELD = 75
 BAD_CONFIG = 2
+REFUSED = (69, 77)  # it said itself why it cannot run, and would say so again
 
 
 class BadConfig(NoMaster):
@@ -55,7 +56,7 @@ def ensure(location: Location) -> None:
             if status == BAD_CONFIG:  # will not go away
                 raise BadConfig(said)
             failures += status != LOCK_HELD
-            if failures >= TRIES or clock.monotonic() > deadline:
+            if status in REFUSED or failures >= TRIES or clock.monotonic() > deadline:
                 break
             time.sleep(AGAIN_S)
     raise NoMaster(f"the master did not start: {said[-1]}", f"the whole log is {log_path(location.state_dir)}")
@@ -139,11 +140,11 @@ def spawn(location: Location) -> tuple[int, list[str]]:
                 return 0, []
             status = child.poll()
             if status is not None:
-                return status or 69, lines_since(log, before) or [f"it ended with status {status}"]
+                return status or 1, lines_since(log, before) or [f"it ended with status {status}"]
             time.sleep(POLL_S)
         child.kill()
         child.wait()
-        return 69, [f"it did not answer within {START_TIMEOUT_S:g} s"]
+        return 1, [f"it did not answer within {START_TIMEOUT_S:g} s"]
     finally:
         os.close(log)
 

@@ -5,12 +5,12 @@ Texts may hold surrogate escapes (bytes that are not UTF-8); sizes are in bytes 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mgpu.core.errors import RequestError
+from mgpu.core.hostlist import nearest
 
 MAX_WORD = 128 << 10  # what Linux takes as one argument
 MAX_WORDS = 1 << 20
@@ -112,8 +112,8 @@ def words(source: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word[:200], known, 1)
-    return f": did you mean '{near[0]}'?" if near else ""
+    near = nearest(word[:200], known)
+    return f": did you mean '{near}'?" if near else ""
 
 
 def shown(value: str, most: int = 60) -> str:

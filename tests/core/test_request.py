@@ -99,7 +99,7 @@ def test_all_resource_options() -> None:
             "--node-gpu-ids names node001 twice: write all its GPUs in one place, node001:0,1",
         ),
         ({"node_gpu_ids": "node001:4"}, "--node-gpu-ids: node001 has no GPU 4: its GPUs are 0,1,2,3"),
-        ({"node_gpu_ids": "node009:0"}, "--node-gpu-ids: unknown node 'node009': did you mean 'node003'?"),
+        ({"node_gpu_ids": "node009:0"}, "--node-gpu-ids: unknown node 'node009': the nodes are node[001-003]"),
         (
             {"node_gpu_ids": "node001"},
             "--node-gpu-ids 'node001' cannot be read: write node:indices, as in node001:0,1;node002:0",

@@ -10,7 +10,7 @@ from tests.end_to_end.cluster import Cluster
 
 A100 = "NVIDIA A100-SXM4-80GB"
 REFUSED = {
-    "srun -w node009 true": "-w: unknown node 'node009': did you mean 'node002'?",
+    "srun -w node009 true": "-w: unknown node 'node009': the nodes are node[001-002]",
     "srun -w gpu[1-2] true": "-w: unknown node 'gpu1': the nodes are node[001-002]",
     "srun -w node001 -x node001 true": "node001 is both asked for by -w and excluded by -x: drop one of them",
     "srun -w node001 -N 2 true": "-w names 1 node and means all of them, -N 2 differs: drop -N, or say -N 1",
