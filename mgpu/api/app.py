@@ -26,7 +26,6 @@ from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
 QUICK_THREADS = 8
-NODE_THREADS = 4
 WIDE_THREADS = 16
 ANY_CONFIG = ("/v1/status", "/v1/stop")
 
@@ -90,7 +89,6 @@ class _Routes:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "api")
-        self._patient = ThreadPoolExecutor(NODE_THREADS, "api-node")
         self._wide = ThreadPoolExecutor(WIDE_THREADS, "api-nodes")
         self.streams = stream.Streams(context, self._run)
 
@@ -136,14 +134,11 @@ class _Routes:
         return await handler(request)
 
     async def close(self, _app: web.Application) -> None:
-        for pool in (self._quick, self._patient, self._wide):
+        for pool in (self._quick, self._wide):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._quick, function, *arguments)
-
-    async def _run_patiently(self, function: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._patient, function, *arguments)
 
     async def _run_widely(self, function: Callable[..., T], *arguments: Any) -> T:
         """For what is asked of many nodes at once."""
@@ -197,7 +192,7 @@ class _Routes:
         return web.json_response(await self._run(nodes.show_node, self._context, _node(request)))
 
     async def _probe(self, request: web.Request) -> web.Response:
-        answer = await self._run_patiently(nodes.probe_node, self._context, caller_of(request), _node(request))
+        answer = await self._run_widely(nodes.probe_node, self._context, caller_of(request), _node(request))
         return web.json_response(answer)
 
     async def _residue(self, request: web.Request) -> web.Response:
@@ -213,15 +208,15 @@ class _Routes:
         return web.json_response(await self._run(nodes.lost_on, self._context, caller_of(request), _node(request)))
 
     async def _give_up(self, request: web.Request) -> web.Response:
-        answer = await self._run_patiently(nodes.give_up, self._context, caller_of(request), _node(request))
+        answer = await self._run_widely(nodes.give_up, self._context, caller_of(request), _node(request))
         return web.json_response(answer)
 
     async def _host_keys(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run_patiently(nodes.host_keys, self._context, _node(request)))
+        return web.json_response(await self._run_widely(nodes.host_keys, self._context, _node(request)))
 
     async def _trust(self, request: web.Request) -> web.Response:
         body = await _body(request)
-        answer = await self._run_patiently(nodes.trust_node, self._context, caller_of(request), _node(request), body)
+        answer = await self._run_widely(nodes.trust_node, self._context, caller_of(request), _node(request), body)
         return web.json_response(answer)
 
 

@@ -22,7 +22,7 @@ from mgpu.cli.setup.key import IDENTITY_FILE, install
 from mgpu.cli.text import clean, count, epoch, say
 from mgpu.client.http import MasterError, NoMaster, quote
 
-AT_ONCE = 4  # as many as the master asks at the same time
+AT_ONCE = 16  # as many as the master asks at the same time
 
 
 class Look:
