@@ -15,6 +15,7 @@ COLOURS = {
     "PENDING": "33", "UNKNOWN": "33", "DRAINING": "33", "DRAINED": "33", "unknown": "33", "external": "35",
     "FAILED": "31", "TIMEOUT": "31", "NODE_FAIL": "31", "DOWN": "31", "unhealthy": "31",
     "CANCELLED": "2", "allocated": "36",
+    "ok": "32", "warning": "33", "failure": "31", "skipped": "2",
 }  # fmt: skip
 
 
@@ -56,6 +57,9 @@ def cut(text: str, columns: int) -> str:
     return kept + "…"
 
 
+LEAST_COLUMNS = 4  # of a column on the narrowest terminal
+
+
 def terminal_columns(descriptor: int = 1) -> int:
     """Width to fit, 0 = no limit (not a terminal, so nothing is cut)."""
     if os.environ.get("COLUMNS", "").isdigit():
@@ -89,7 +93,8 @@ def table(
     widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
     columns = terminal_columns()
     excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - columns if columns else 0
-    for column, least in shrink:
+    # where that is not enough, all give way, the last columns first: a line that wraps is harder to read than one cut
+    for column, least in [*shrink, *((column, LEAST_COLUMNS) for column in reversed(range(len(widths))))]:
         given = max(0, min(excess, widths[column] - least))
         widths[column] -= given
         excess -= given

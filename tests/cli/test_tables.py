@@ -13,6 +13,7 @@ import pytest
 
 from mgpu import clock
 from mgpu.cli import text
+from mgpu.cli.text import table, width_of
 from tests.client.peer import Peer, job
 
 NOON = 1767268800.0  # 2026-01-01T12:00:00Z
@@ -279,3 +280,12 @@ def test_update_says_the_new_limit(peer: Peer, mgpu: Callable[..., Any]) -> None
     peer.answers["POST", "/v1/jobs/17/update"] = {"job_id": 17, "time_limit_s": None}
     assert mgpu("update", "17", "-t", "none").out == "Updated job 17: no time limit\n"
     assert mgpu("update", "17").status == 2
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100])
+def test_no_line_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    row = ("12345", "a-long-name-of-a-job", "somebody", "RUNNING", "1-00:00:00", "8", "node001:0-7 (Resources: 漢字)")
+    headers = ("JOBID", "NAME", "USER", "STATE", "TIME", "GPUS", "NODE:GPU (REASON)")
+    lines = table(headers, [row], right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6)))
+    assert max(map(width_of, lines)) <= columns
