@@ -26,7 +26,7 @@ COMMANDS = {
     "update": ("mgpu.cli.update:update", "Change the time limit of a job."),
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on a node: probe, down, clean, trust."),
-    "doctor": ("mgpu.cli.residue:doctor", "What was left on nodes."),
+    "doctor": ("mgpu.cli.doctor:doctor", "Why a node or the master does not do what it should."),
     "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
     "config": ("mgpu.cli.config:config", "Check the configuration."),
     "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),

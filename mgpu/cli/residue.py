@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from mgpu.cli.session import Session, bad_request
+from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean as shown
 from mgpu.cli.text import duration, say, table
@@ -20,18 +20,9 @@ Examples:
 """
 
 
-@command(
-    Option("--residue", "", "List all that mgpu has left on nodes."),
-    Argument("names", "[NODE]...", nargs="*"),
-    examples="\nExamples:\n  mgpu doctor --residue\n  mgpu doctor --residue gpu01\n",
-)
-def doctor(session: Session, /, residue: bool, names: tuple[str, ...]) -> int:
-    """Look for trouble: with --residue, for what was left on nodes under their accounts.
-
-    Run directories of every database, whether something of them still lives, and the lease directories of GPUs.
-    """
-    if not residue:
-        raise bad_request("doctor only looks for what was left on nodes", "give --residue")
+def show_residue(session: Session, names: tuple[str, ...]) -> int:
+    """Of these nodes or of all: run directories of every database, whether something of them still lives, and the lease
+    directories of GPUs."""
     if names:
         wanted = [session.call("GET", f"/v1/nodes/{quote(name)}")["node_id"] for name in dict.fromkeys(names)]
     else:

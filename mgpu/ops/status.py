@@ -14,6 +14,8 @@ from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
 from mgpu.store.reading import JobFilter
 
+LOGIN_VARIABLES = ("HOME", "PATH", "SSH_AUTH_SOCK")  # what decides where the master gets in; they hold no secret
+
 
 def config_name(context: Context) -> str:
     """The configuration as the wire names it: an absolute path, "" for none."""
@@ -38,6 +40,7 @@ def status(context: Context) -> Json:
         "nodes": dict(nodes),
         "warnings": list(context.config.warnings),
         "errors": list(context.control.errors()),
+        "environment": {name: os.environ.get(name, "") for name in LOGIN_VARIABLES},
     }
 
 

@@ -9,6 +9,7 @@ import select
 import socket
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import IO, Protocol
 
 import paramiko
@@ -63,13 +64,29 @@ class SshChannel:
             self._channel.close()
 
 
-class SshConnection:
-    """A paramiko transport that is logged in. `address` is the peer's numeric address, or the name if unknown."""
+@dataclass(frozen=True, slots=True)
+class Login:
+    """`host_key`: type and fingerprint of what was shown; `key`: fingerprint of ours that was accepted."""
 
-    def __init__(self, transport: paramiko.Transport, address: str, sock: socket.socket | None) -> None:
+    host_key: str
+    key: str
+
+
+class SshConnection:
+    """A paramiko transport that is logged in. `address` is the peer's numeric address, or the name if unknown;
+    `logins` has one for each hop, the node's own last."""
+
+    def __init__(
+        self,
+        transport: paramiko.Transport,
+        address: str,
+        sock: socket.socket | None,
+        logins: tuple[Login, ...] = (),
+    ) -> None:
         self._transport = transport
         self._sock = sock
         self.address = address
+        self.logins = logins
 
     @property
     def alive(self) -> bool:
@@ -85,6 +102,21 @@ class SshConnection:
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise RemoteError(f"no session on the connection: {error or 'closed'}") from error
         return SshChannel(channel)
+
+    def count_sessions(self, most: int) -> int:
+        """How many it takes at once beside those that are open, at most so many. Nothing runs in them."""
+        opened: list[paramiko.Channel] = []
+        try:
+            while len(opened) < most:
+                opened.append(self._transport.open_session(timeout=OPEN_TIMEOUT_S))
+        except paramiko.ChannelException:
+            pass  # refused: that is the answer
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise RemoteError(f"no session on the connection: {error or 'closed'}") from error
+        finally:
+            for channel in opened:
+                channel.close()
+        return len(opened)
 
     def close(self) -> None:
         """Drop it hard, so that requests still on their way are thrown away rather than delivered later."""

@@ -23,7 +23,7 @@ from paramiko.auth_strategy import AuthFailure, AuthSource, AuthStrategy, InMemo
 
 from mgpu.config.sshconfig import SshTarget
 from mgpu.remote import hostkeys
-from mgpu.remote.channel import SshConnection
+from mgpu.remote.channel import Login, SshConnection
 from mgpu.remote.errors import RemoteError, Trouble
 
 # its threads log what we raise anyway
@@ -38,10 +38,21 @@ class LoginLimits:
     dead_peer_s: float = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedKeys:
+    """What we have for a login. `keys`: fingerprint -> where it comes from, in the order in which they are offered."""
+
+    keys: dict[str, str]
+    encrypted: tuple[str, ...]  # files that no agent opens
+    unreadable: tuple[str, ...]
+    agent: str  # in words
+
+
 def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLimits) -> SshConnection:
     """Raises RemoteError with a reason that says what to do."""
     link: fabric.Connection | None = None
     sock: socket.socket | None = None
+    logins: list[Login] = []
     try:
         for hop in (*target.hops, target):
             outermost = link is None
@@ -49,6 +60,9 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
                 sock = _socket(hop, limits)
             link = _connection(hop, node, own_known_hosts, limits, link, sock if outermost else None)
             _open(link, hop)
+            shown = link.client.get_transport().get_remote_server_key()
+            accepted = link.connect_kwargs["auth_strategy"].last
+            logins.append(Login(f"{shown.get_name()} {hostkeys.fingerprint(shown)}", accepted))
     except RemoteError:
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             if link is not None:
@@ -60,7 +74,18 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
     transport = link.client.get_transport()
     # keep the chain of gateways alive as long as the transport
     transport.mgpu_link = link
-    return SshConnection(transport, _address(sock, target), sock)
+    return SshConnection(transport, _address(sock, target), sock, tuple(logins))
+
+
+def keys_to_offer(hop: SshTarget) -> OfferedKeys:
+    """What a login there would try, without one."""
+    strategy = _Keys(hop)
+    try:
+        for _ in strategy.get_sources():
+            pass
+    finally:
+        strategy.close()
+    return OfferedKeys(strategy.origins, tuple(strategy.encrypted), tuple(strategy.unreadable), strategy.agent)
 
 
 def _address(sock: socket.socket | None, target: SshTarget) -> str:
@@ -162,6 +187,9 @@ class _Keys(AuthStrategy):
         self.encrypted: list[str] = []
         self.unreadable: list[str] = []
         self.offered = 0
+        self.origins: dict[str, str] = {}  # fingerprint -> where the key comes from
+        self.last = ""  # the one that was offered last: after a login, the one that was accepted
+        self.agent = "no agent ($SSH_AUTH_SOCK is not set)"
 
     def get_sources(self) -> Iterator[AuthSource]:
         agent = self._agent_keys()
@@ -170,24 +198,32 @@ class _Keys(AuthStrategy):
             key = self._load(path, agent)
             if key is not None and key.asbytes() not in used:
                 used.add(key.asbytes())
-                yield self._offer(key)
+                yield self._offer(key, str(path))
         if not self._hop.identities_only:
             for blob, key in agent.items():
                 if blob not in used:
-                    yield self._offer(key)
+                    yield self._offer(key, f"the agent's {getattr(key, 'comment', '') or key.get_name()}")
 
-    def _offer(self, key: paramiko.PKey) -> AuthSource:
+    def _offer(self, key: paramiko.PKey, origin: str) -> AuthSource:
         self.offered += 1
+        self.last = hostkeys.fingerprint(key)
+        self.origins[self.last] = origin
         return InMemoryPrivateKey(self._hop.user, key)
 
     def _agent_keys(self) -> dict[bytes, paramiko.PKey]:
         place = self._hop.identity_agent or os.environ.get("SSH_AUTH_SOCK", "")
         if place in ("", "none"):
+            if self._hop.identity_agent:
+                self.agent = "no agent (IdentityAgent says so)"
             return {}
-        with contextlib.suppress(paramiko.SSHException, OSError):
+        try:
             self._agent = _Agent(place)
-            return {key.asbytes(): key for key in self._agent.get_keys()}
-        return {}
+            found: dict[bytes, paramiko.PKey] = {key.asbytes(): key for key in self._agent.get_keys()}
+        except (paramiko.SSHException, OSError) as error:
+            self.agent = f"the agent at {place} does not answer ({error})"
+            return {}
+        self.agent = f"agent with {len(found)} key{'s' * (len(found) != 1)}"
+        return found
 
     def close(self) -> None:
         """Once logged in, or not: the agent is not asked any more."""
@@ -250,6 +286,8 @@ def _open(link: fabric.Connection, hop: SshTarget) -> None:
         raise RemoteError(f"login as {hop.user} on {where} failed: {text}", Trouble.AUTHENTICATION) from error
     except TimeoutError as error:
         raise RemoteError(f"login on {where} timed out") from error
+    except paramiko.ChannelException as error:
+        raise RemoteError(f"the jump host has no way to {where}: {error.text}") from error
     except paramiko.SSHException as error:
         raise RemoteError(f"login on {where} failed: {error or 'connection closed'}") from error
     except (OSError, EOFError) as error:

@@ -86,4 +86,3 @@ def test_a_node_that_does_not_answer_is_a_line(cluster: Cluster) -> None:
     finally:
         node.fault("link", "ok")
     assert "there is no node" in cluster.refused("doctor", "--residue", "node9", code=1)
-    assert "--residue" in cluster.refused("doctor")

@@ -1,0 +1,116 @@
+"""What the node's half, the same that the master runs, says of its GPUs and of what is left there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from mgpu import clock
+from mgpu.core.model import NodeState
+from mgpu.core.observation import Node
+from mgpu.core.plan import DeviceState, NodeHolds
+from mgpu.core.probe import parse_probe
+from mgpu.core.views import node_view
+from mgpu.doctor.case import Case
+from mgpu.doctor.finding import Finding, failure, ok, skipped, warning, within
+from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.runner import ProbeWanted
+
+SLOW_PROBE_S = 5.0
+RESIDUE_S = 20.0
+MANY_RUNS = 1000
+MUCH_KIB = 10 << 20
+AGAIN_S = 0.2  # sshd frees a session a little after its command has ended
+AGAIN = 15
+
+T = TypeVar("T")
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Where a connection takes one session, the last one has to be over first."""
+    for _ in range(AGAIN):
+        try:
+            return ask()
+        except RemoteError as error:
+            if error.trouble is not Trouble.REFUSED:
+                raise
+            threading.Event().wait(AGAIN_S)
+    return ask()
+
+
+def nvidia_smi(case: Case) -> Iterator[Finding]:
+    node = case.node
+    wanted = ProbeWanted(
+        node.nvidia_smi, case.config.probe_timeout_s, check=node.check, check_timeout_s=node.check_timeout_s
+    )
+    began = clock.monotonic()
+    try:
+        raw = _patiently(lambda: case.ask().probe(wanted))
+    except RemoteError as error:
+        yield failure(
+            "nvidia-smi", f"the GPUs could not be asked for: {error.message}", "mend what is said above first"
+        )
+        return
+    took = clock.monotonic() - began
+    case.observation = parse_probe(node.name, raw, clock.now())
+    fault = case.observation.fault
+    if not raw.smi_path and node.facts.gpu_count == 0:
+        yield ok("nvidia-smi", "none, and none is needed: the inventory says gpu_count: 0")
+    elif fault:
+        what, _, todo = fault.partition(": ")
+        yield failure("nvidia-smi", what, todo or "run nvidia-smi on the node by hand")
+    elif took > SLOW_PROBE_S:
+        hint = "nvidia-smi -pm 1 on the node (persistence mode, root) keeps the driver loaded"
+        yield warning("nvidia-smi", f"{raw.smi_path} works, but a look at the GPUs takes {took:.1f} s", hint)
+    else:
+        yield ok("nvidia-smi", f"{raw.smi_path}; a look at the GPUs takes {took:.1f} s")
+
+
+def gpus(case: Case) -> Iterator[Finding]:
+    seen = case.observation
+    if seen is None or seen.fault:
+        yield skipped("gpus", "nvidia-smi does not tell them")
+        return
+    facts = case.node.facts
+    node = Node(facts.name, NodeState.UP, observation=seen, last_seen=seen.at)
+    view = node_view(facts, node, NodeHolds(), case.node.external)
+    number = len({gpu.parent or gpu.uuid or gpu.index for gpu in seen.gpus})
+    wanted = view.expected_gpus
+    sick = [device.reason for device in view.devices if device.state is DeviceState.UNHEALTHY]
+    absent = sorted(set(facts.devices or ()) - {gpu.index for gpu in seen.gpus})
+    if view.reason.startswith("degraded"):
+        hint = "look at dmesg on the node (Xid); a reset or reboot may bring it back; else correct gpu_count"
+        yield failure("gpus", view.reason, hint)
+    elif absent:
+        text = f"the inventory's devices {', '.join(map(str, absent))} are not there: {number} GPUs seen"
+        yield failure("gpus", text, "correct `devices:` in the inventory, or look at dmesg on the node")
+    elif sick:
+        yield failure("gpus", "; ".join(sick), "mgpu nodes shows it beside the GPU")
+    elif facts.devices is None and wanted is not None and number > wanted:
+        yield warning("gpus", f"{number} seen, the inventory says {wanted}: all are used", f"gpu_count: {number}")
+    else:
+        names = ", ".join(dict.fromkeys(device.name for device in view.devices if device.name))
+        told = "as the inventory says" if wanted is not None else "the inventory does not say how many (gpu_count)"
+        yield ok("gpus", f"{len(view.devices)} x {names or 'GPU'}, {told}" if view.devices else f"none, {told}")
+    if seen.trouble:
+        yield warning("health", f"nothing may start there: {seen.trouble}", "who withholds it has to say yes again")
+
+
+def residue(case: Case) -> Iterator[Finding]:
+    try:
+        found = within(RESIDUE_S, lambda: _patiently(lambda: case.ask().residue()))
+    except RemoteError as error:
+        yield skipped("residue", error.message)
+        return
+    except TimeoutError:
+        yield skipped("residue", f"no answer in {RESIDUE_S:.0f} s")
+        return
+    size = sum(run.size_kib for run in found.runs)
+    alive = sum(run.condition == "alive" for run in found.runs)
+    text = f"{len(found.runs)} run directories, {alive} alive, {size} KiB"
+    if size > MUCH_KIB or len(found.runs) > MANY_RUNS:
+        hint = f"mgpu doctor --residue {case.node.name} lists it, mgpu node clean {case.node.name} removes what is over"
+        yield warning("residue", text, hint)
+    else:
+        yield ok("residue", text)
