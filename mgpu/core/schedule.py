@@ -1,8 +1,8 @@
 """Snapshot -> Plan: which pending jobs start now and where, and why each other one waits.
 
 Jobs are taken by priority, then age, then number; each gets all its parts or none, from what earlier starts of the
-same plan have left. Nothing is remembered between plans: same snapshot, same plan. A job that does not fit does not
-hold up smaller ones behind it.
+same plan have left. Same snapshot, same plan: a memory of earlier ones only spares work. A job that does not fit does
+not hold up smaller ones behind it.
 
 Within a plan free devices only become fewer. So once a job did not fit, the rest of its batch is not tried: ten
 thousand equal jobs cost as much as one. And what was found about a node holds until a start changes that node.
@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace
 
-from mgpu.core.feasible import Ask, Verdict, ask_for, enough, examine
+from mgpu.core.feasible import Ask, Verdict, enough, examine
+from mgpu.core.memory import Examined, Memory
 from mgpu.core.model import NodeName, Request
 from mgpu.core.placement import place
 from mgpu.core.plan import Batch, DeviceState, NodeView, PendingJob, PlacedPart, Plan, Snapshot, Start, Wait
@@ -23,9 +24,11 @@ from mgpu.core.policies import POLICIES, Policy, PolicyError
 NodeReasons = tuple[tuple[NodeName, str], ...]
 
 
-def plan(snapshot: Snapshot, policies: Mapping[str, Policy] = POLICIES) -> Plan:
+def plan(snapshot: Snapshot, policies: Mapping[str, Policy] = POLICIES, memory: Memory | None = None) -> Plan:
     """Every pending job comes back once, as a Start or as a Wait."""
-    planner = _Planner(snapshot, policies)
+    memory = memory or Memory()
+    memory.begin(snapshot)
+    planner = _Planner(snapshot, policies, memory)
     starts: list[Start] = []
     waits = {job.job_id: _too_early(job, snapshot.now) for job in snapshot.later}
     heads = [(batch.jobs[0].rank, number, 0) for number, batch in enumerate(snapshot.batches)]
@@ -48,33 +51,29 @@ def plan(snapshot: Snapshot, policies: Mapping[str, Policy] = POLICIES) -> Plan:
 
 
 @dataclass(slots=True)
-class _Examined:
-    """What is known of a batch: its request as this cluster understands it, and of each node the last verdict."""
-
-    ask: Ask
-    verdicts: dict[NodeName, tuple[NodeView, Verdict]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class _Planner:
     """The working state of one plan: the nodes as the starts so far leave them."""
 
     snapshot: Snapshot
     policies: Mapping[str, Policy]
-    nodes: list[NodeView] = field(init=False)
-    examined: dict[int, _Examined] = field(default_factory=dict)  # by the identity of the batch
+    memory: Memory
+    nodes: tuple[NodeView, ...] = field(init=False)
+    at_hand: dict[int, Examined] = field(default_factory=dict)  # by the identity of the batch
 
     def __post_init__(self) -> None:
-        self.nodes = list(self.snapshot.nodes)
+        self.nodes = self.snapshot.nodes
 
     def answer(self, batch: Batch, job: PendingJob) -> Start | Wait:
         try:
             policy = self._policy(batch.request)
-            parts = self._place(batch, policy)
+            if id(batch) not in self.at_hand:
+                self.at_hand[id(batch)] = self.memory.examined(batch, self.snapshot.nodes)
+            known = self.at_hand[id(batch)]
+            if known.answer is not None and (known.before, known.then) == (self.snapshot.nodes, self.nodes):
+                return known.answer
+            parts = () if known.ask.impossible else place(known.ask, self.nodes, self._verdicts(known), policy)
             if not parts:
-                wait = self._wait(batch, policy)
-                del self.examined[id(batch)]  # not asked again
-                return wait
+                return self._wait(known, policy)
         except PolicyError as error:
             name = batch.request.policy or self.snapshot.default_policy
             return Wait("PolicyError", f"policy {name} failed: {error}")
@@ -87,27 +86,22 @@ class _Planner:
             raise PolicyError(f"not known, there are {', '.join(self.policies)}")
         return self.policies[name]
 
-    def _place(self, batch: Batch, policy: Policy) -> tuple[PlacedPart, ...]:
-        if id(batch) not in self.examined:
-            self.examined[id(batch)] = _Examined(ask_for(batch.request, self.snapshot.nodes, batch.avoid))
-        known = self.examined[id(batch)]
-        return () if known.ask.impossible else place(known.ask, self.nodes, self._verdicts(known), policy)
-
-    def _verdicts(self, known: _Examined) -> dict[NodeName, Verdict]:
-        for node in self.nodes:
-            if node.name not in known.verdicts or known.verdicts[node.name][0] is not node:
-                known.verdicts[node.name] = (node, examine(node, known.ask))
-        return {name: verdict for name, (_, verdict) in known.verdicts.items()}
+    def _verdicts(self, known: Examined) -> dict[NodeName, Verdict]:
+        return known.verdicts_on(self.nodes)
 
     def _take(self, job: PendingJob, parts: Sequence[PlacedPart]) -> None:
         by_node = {part.node: part for part in parts}
-        for at, node in enumerate(self.nodes):
-            if node.name in by_node:
-                self.nodes[at] = _with_part(node, job, by_node[node.name])
+        self.nodes = tuple(
+            _with_part(node, job, by_node[node.name]) if node.name in by_node else node for node in self.nodes
+        )
 
-    def _wait(self, batch: Batch, policy: Policy) -> Wait:
-        ask = self.examined[id(batch)].ask
-        verdicts = self._verdicts(self.examined[id(batch)])
+    def _wait(self, known: Examined, policy: Policy) -> Wait:
+        wait = self._why(known.ask, self._verdicts(known), policy)
+        if policy in POLICIES.values():  # a site's own may say something else the next time
+            known.before, known.then, known.answer = self.snapshot.nodes, self.nodes, wait
+        return wait
+
+    def _why(self, ask: Ask, verdicts: Mapping[NodeName, Verdict], policy: Policy) -> Wait:
         reasons = _reasons(self.nodes, verdicts)
         if ask.impossible:
             return Wait("BadConstraints", ask.impossible, reasons)
@@ -160,7 +154,7 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
     idle = [node for node in allowed if not _serves(node, ask)]
     if ask.shape.named and idle:
         return "ReqNodeNotAvail", _why_down(idle)
-    if not enough(ask, serving):
+    if idle and not enough(ask, serving):
         lead = "too few nodes that could do it are usable: " if len(allowed) > 1 else ""
         return "NodeDown", lead + _why_down(idle)
     return None

@@ -15,6 +15,7 @@ from mgpu.config.model import Config
 from mgpu.core import health, retry, schedule
 from mgpu.core.errors import NotFound, StoreError
 from mgpu.core.lifecycle import PartEvent
+from mgpu.core.memory import Memory
 from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, NodeState, Part
 from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView, Plan, Start, Wait
@@ -84,6 +85,7 @@ class Master:
         self._backlog: list[Message] = []
         self._nodes: dict[NodeName, Node] = {}
         self._make_views = planning.Views(config)
+        self._memory = Memory()
         self._views: tuple[NodeView, ...] = ()
         self._waiting = Waiting(store)
         self._waits: Mapping[JobId, Wait] = {}
@@ -224,7 +226,7 @@ class Master:
         snapshot = planning.snapshot(self._config, self._views, queue, now)
         later = [job.not_before - now for job in snapshot.later]
         self._plan_in = min(later, default=self._config.heartbeat_interval_s)
-        plan = schedule.plan(snapshot, self._policies)
+        plan = schedule.plan(snapshot, self._policies, self._memory)
         ready, stale = self._fresh(plan, now)
         self._waits = {**plan.waits, **stale}
         if not ready:

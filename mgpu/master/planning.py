@@ -62,7 +62,9 @@ class Views:
             seen = _Seen(node, holds.get(entry.name, NodeHolds()), owed[entry.name])
             made = self._made.get(entry.name)
             if made is None or made[0] != seen:
-                made = self._made[entry.name] = (seen, _view(entry, seen))
+                view = _view(entry, seen)
+                # the same one where it says the same: what was found about it still holds
+                made = self._made[entry.name] = (seen, made[1] if made is not None and made[1] == view else view)
             found.append(made[1])
         return tuple(found)
 

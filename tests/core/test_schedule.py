@@ -11,6 +11,7 @@ from cluster import LETTERS, down, job, node, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, NodeName
 from mgpu.core.plan import DeviceState, NodeView, PendingJob, Plan, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
@@ -216,6 +217,29 @@ def test_every_plan(seen: Snapshot) -> None:
     assert free.issuperset(taken)
     for start in planned.starts:
         check_start(seen, start.job_id, [(p.rank, p.node, p.devices, p.uuids) for p in start.parts])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SNAPSHOTS, min_size=2, max_size=4))
+def test_a_memory_changes_nothing(seen: list[Snapshot]) -> None:
+    memory = Memory()
+    for one in [*seen, seen[-1], *seen]:
+        assert plan(one, memory=memory) == plan(one)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SNAPSHOTS, st.data())
+def test_a_memory_changes_nothing_when_a_node_changes(seen: Snapshot, data: st.DataObject) -> None:
+    memory = Memory()
+    for _ in range(3):
+        assert plan(seen, memory=memory) == plan(seen)
+        if not seen.nodes:
+            return
+        at = data.draw(st.integers(0, len(seen.nodes) - 1))
+        state = data.draw(st.sampled_from([DeviceState.FREE, DeviceState.ALLOCATED, DeviceState.UNKNOWN]))
+        devices = tuple(replace(device, state=state, reason="x") for device in seen.nodes[at].devices)
+        changed = replace(seen.nodes[at], usable=data.draw(st.booleans()), devices=devices)
+        seen = replace(seen, nodes=(*seen.nodes[:at], changed, *seen.nodes[at + 1 :]))
 
 
 def check_start(seen: Snapshot, number: JobId, parts: list[tuple[int, NodeName, tuple[int, ...], Any]]) -> None:
