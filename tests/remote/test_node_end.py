@@ -126,6 +126,14 @@ def test_who_leaves_the_job_is_ended_with_it(
     assert bench.run("3.1", "echo", uuids) == "0"
 
 
+def test_how_many_numbers_there_are_is_read_whole(bench: Workbench, mark: str) -> None:
+    """Who reads that file byte by byte, as a shell does, is told its first digit alone."""
+    bench.start("1.1", f"exec sleep {mark}")
+    supervisor = bench.wait("1.1", "pid").split(":")[0]
+    given = Path(f"/proc/{supervisor}/environ").read_bytes().split(b"\0")
+    assert b"MGPU_MOST=" + Path("/proc/sys/kernel/pid_max").read_bytes().strip() in given
+
+
 def test_a_stop_ends_the_whole_tree_first_gently(bench: Workbench, mark: str) -> None:
     uuids = bench.devices(1)
     said = bench.folder / "said"

@@ -9,6 +9,8 @@ serve() {
   mask=$(umask)
   umask 077
   case $("$flock" --help 2>&1) in *--no-fork*) nofork=-F ;; *) nofork= ;; esac
+  # how many numbers for processes there are; `read`, byte by byte, would be told the first digit alone
+  most=$(cat /proc/sys/kernel/pid_max)
   read -r hostname </proc/sys/kernel/hostname
   read -r boot </proc/sys/kernel/random/boot_id
   missing=

@@ -153,7 +153,7 @@ op_start() {
   decode "$7"; at_home "$value"; workdir=$value
   decode "$8"; out=$value
   decode "$9"; err=$value
-  MGPU_P=$program MGPU_WATCH=$watch MGPU_MASK=$mask MGPU_NOFORK=$nofork MGPU_LOCALE=$locale \
+  MGPU_P=$program MGPU_WATCH=$watch MGPU_MASK=$mask MGPU_NOFORK=$nofork MGPU_LOCALE=$locale MGPU_MOST=$most \
     MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P;$MGPU_WATCH"; supervise "$@"' "mgpu-job-$1" \
     "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" </dev/null >/dev/null 2>&1
   end ok

@@ -3,13 +3,12 @@
 # newborn -> newborn, what lives of all that began on this machine since this shell did; fails where that cannot be told.
 # The kernel gives out numbers in order, and begins anew only after the last: so whatever descends from this shell, in
 # whatever session, environment and guise, has one of those that came after its own. It answers only where they cannot have
-# gone round (no machine makes a million processes a second), where they are few, and where no more began meanwhile.
+# gone round (no machine makes half a million processes a second), where they are few, and where no more began meanwhile.
 newborn() {
   newborn=
   uptime_now
-  [ -n "$born_at" ] && hundredths || return
-  read -r most </proc/sys/kernel/pid_max
-  [ $((hundredths - born_at + 1)) -le $((most / 10000)) ] || return
+  [ -n "$born_at" ] && [ -n "$most" ] && hundredths || return
+  [ $((hundredths - born_at + 1)) -le $((most / 5000)) ] || return
   last=$$
   for round in 1 2 3 4; do
     : & # its number is the last one that was given out

@@ -7,7 +7,8 @@ supervise() {
   take_program
   mask=$MGPU_MASK
   nofork=$MGPU_NOFORK
-  unset MGPU_MASK MGPU_NOFORK
+  most=$MGPU_MOST
+  unset MGPU_MASK MGPU_NOFORK MGPU_MOST
   dir=$1
   tools
   trap : TERM INT HUP QUIT USR1 USR2
