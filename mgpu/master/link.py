@@ -88,9 +88,7 @@ class NodeLink:
             now = self._clock.monotonic()
             slow = self._slowly_probed is None or now - self._slowly_probed > SLOW_PROBE_S
             config = self.config
-            wanted = ProbeWanted(
-                config.nvidia_smi, self._probe_timeout_s, slow, config.check, config.check_timeout_s
-            )
+            wanted = ProbeWanted(config.nvidia_smi, self._probe_timeout_s, slow, config.check, config.check_timeout_s)
             seen = parse_probe(self.name, self.runner.probe(wanted), self._clock.now(), self._last_seen)
             if slow:
                 self._slowly_probed = now
