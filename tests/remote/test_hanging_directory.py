@@ -12,7 +12,9 @@ from tests.remote.conftest import Workbench, wait_until
 
 @pytest.mark.skipif(not can_hang(), reason="needs root and /dev/fuse")
 @pytest.mark.parametrize("sure", [True, False])
-def test_a_working_directory_that_hangs_is_the_nodes_trouble(quick_bench: Workbench, tmp_path: Path, sure: bool) -> None:
+def test_a_working_directory_that_hangs_is_the_nodes_trouble(
+    quick_bench: Workbench, tmp_path: Path, sure: bool
+) -> None:
     """Neither the shell that takes orders nor another job waits for it, and the job never runs elsewhere instead."""
     bench = quick_bench
     place = tmp_path / "gone"
