@@ -195,8 +195,9 @@ class Follower:
         except MasterError as error:
             refused = [error]
         for refusal in refused:
-            if refusal.code == "already_ended" and self._stop_status is not None:
-                raise Leave(self._stop_status, "not waited for the rest of its output", "has ended")
+            if refusal.code == "already_ended":
+                ended = self._master.call("GET", f"/v1/jobs/{self._job_id}")
+                raise Leave(outcome.exit_status(ended, None), "not waited for the rest of its output", "has ended")
             self._stop_status = None
             self._tell(f"{refusal.message}: {refusal.hint}" if refusal.hint else refusal.message)
 
