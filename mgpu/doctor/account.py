@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from mgpu import clock
-from mgpu.doctor.case import Case
+from mgpu.doctor.case import Case, Patient
 from mgpu.doctor.finding import Finding, failure, ok, skipped, warning
 from mgpu.remote.channel import Channel
 from mgpu.remote.errors import RemoteError
@@ -49,9 +49,8 @@ def shell(case: Case) -> Iterator[Finding]:
     given = {"mark": mark, "root": case.node.run_dir, "workdir": case.node.workdir}
     text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in given.items()) + _text()
     asked, before = clock.monotonic(), clock.now()
-    began = answer = None
     try:
-        channel = case.connection.open_channel(f"exec /bin/sh -s {mark}")
+        channel = Patient(case.connection).open_channel(f"exec /bin/sh -s {mark}")
         try:
             began, answer, whole = _converse(channel, text, mark)
             said = answer or _errors(channel)

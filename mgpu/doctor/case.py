@@ -15,14 +15,41 @@ from mgpu import clock
 from mgpu.config.model import Config, NodeConfig
 from mgpu.config.sshconfig import SshTarget
 from mgpu.core.observation import Observation
-from mgpu.remote.channel import Connection, LocalConnection
+from mgpu.remote.channel import Channel, Connection, LocalConnection
 from mgpu.remote.connect import LoginLimits, OfferedKeys, connect
-from mgpu.remote.errors import RemoteError
+from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import ShellRunner
 from mgpu.remote.session import NodeSession
 from mgpu.remote.wire import encode
 
 TRIES = 3  # of a login: MaxStartups drops some at random
+AGAIN_S = 0.1  # sshd frees a session a little after it has ended
+AGAIN = 30
+
+
+class Patient:
+    """A connection whose sessions were perhaps all in use just now: those have to be over first."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.address = connection.address
+
+    def open_channel(self, command: str) -> Channel:
+        for _ in range(AGAIN):
+            try:
+                return self._connection.open_channel(command)
+            except RemoteError as error:
+                if error.trouble is not Trouble.REFUSED:
+                    raise
+            threading.Event().wait(AGAIN_S)
+        return self._connection.open_channel(command)
+
+    @property
+    def alive(self) -> bool:
+        return self._connection.alive
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +118,10 @@ class Case:
     def ask(self) -> ShellRunner:
         """The node's half on the connection that there is: what the master itself would hear."""
         if self.runner is None:
-            connection = self.connection
-            assert connection is not None
+            assert self.connection is not None
+            patient = Patient(self.connection)
             root = ("doctor", self.node.name, encode(self.node.run_dir))
-            session = NodeSession(lambda: connection, root, self.config.login_timeout_s, self.config.timeout_s)
+            session = NodeSession(lambda: patient, root, self.config.login_timeout_s, self.config.timeout_s)
             self.runner = ShellRunner(session)
         return self.runner
 

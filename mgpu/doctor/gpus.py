@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from mgpu import clock
 from mgpu.core.model import NodeState
@@ -14,29 +12,13 @@ from mgpu.core.probe import parse_probe
 from mgpu.core.views import node_view
 from mgpu.doctor.case import Case
 from mgpu.doctor.finding import Finding, failure, ok, skipped, warning, within
-from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.errors import RemoteError
 from mgpu.remote.runner import ProbeWanted
 
 SLOW_PROBE_S = 5.0
 RESIDUE_S = 20.0
 MANY_RUNS = 1000
 MUCH_KIB = 10 << 20
-AGAIN_S = 0.2  # sshd frees a session a little after its command has ended
-AGAIN = 15
-
-T = TypeVar("T")
-
-
-def _patiently(ask: Callable[[], T]) -> T:
-    """Where a connection takes one session, the last one has to be over first."""
-    for _ in range(AGAIN):
-        try:
-            return ask()
-        except RemoteError as error:
-            if error.trouble is not Trouble.REFUSED:
-                raise
-            threading.Event().wait(AGAIN_S)
-    return ask()
 
 
 def nvidia_smi(case: Case) -> Iterator[Finding]:
@@ -46,7 +28,7 @@ def nvidia_smi(case: Case) -> Iterator[Finding]:
     )
     began = clock.monotonic()
     try:
-        raw = _patiently(lambda: case.ask().probe(wanted))
+        raw = case.ask().probe(wanted)
     except RemoteError as error:
         yield failure(
             "nvidia-smi", f"the GPUs could not be asked for: {error.message}", "mend what is said above first"
@@ -79,12 +61,14 @@ def gpus(case: Case) -> Iterator[Finding]:
     wanted = view.expected_gpus
     sick = [device.reason for device in view.devices if device.state is DeviceState.UNHEALTHY]
     absent = sorted(set(facts.devices or ()) - {gpu.index for gpu in seen.gpus})
-    if view.reason.startswith("degraded"):
+    degraded = view.reason if view.reason.startswith("degraded") else ""
+    if absent:
+        text = f"the inventory's devices {', '.join(map(str, absent))} are not there, {number} GPUs are seen"
+        hint = "correct `devices:` in the inventory, or look at dmesg on the node"
+        yield failure("gpus", f"{text}; {degraded}" if degraded else text, hint)
+    elif degraded:
         hint = "look at dmesg on the node (Xid); a reset or reboot may bring it back; else correct gpu_count"
-        yield failure("gpus", view.reason, hint)
-    elif absent:
-        text = f"the inventory's devices {', '.join(map(str, absent))} are not there: {number} GPUs seen"
-        yield failure("gpus", text, "correct `devices:` in the inventory, or look at dmesg on the node")
+        yield failure("gpus", degraded, hint)
     elif sick:
         yield failure("gpus", "; ".join(sick), "mgpu nodes shows it beside the GPU")
     elif facts.devices is None and wanted is not None and number > wanted:
@@ -99,7 +83,7 @@ def gpus(case: Case) -> Iterator[Finding]:
 
 def residue(case: Case) -> Iterator[Finding]:
     try:
-        found = within(RESIDUE_S, lambda: _patiently(lambda: case.ask().residue()))
+        found = within(RESIDUE_S, lambda: case.ask().residue())
     except RemoteError as error:
         yield skipped("residue", error.message)
         return

@@ -132,13 +132,12 @@ def who_answers(master: Master) -> Iterator[Finding]:
         return
     holder = holder_of(lock_path(master.place.state_dir))
     log = log_path(master.place.state_dir)
-    if isinstance(master.error, http.NoMaster) and holder is None:
-        if master.place.personal:
-            starter = f"any command that asks it, such as mgpu nodes, starts one: {shlex.join(command(master.place))}"
-            yield skipped("socket", f"no master runs for {path}; {starter}")
-        else:
-            hint = "start that master, or leave --master and MGPU_MASTER out to use one of your own"
-            yield failure("socket", f"no master answers at {path}, which --master or MGPU_MASTER names", hint)
+    if isinstance(master.error, http.NoMaster) and not master.place.personal:
+        hint = "start that master, or leave --master and MGPU_MASTER out to use one of your own"
+        yield failure("socket", f"no master answers at {path}, which --master or MGPU_MASTER names", hint)
+    elif isinstance(master.error, http.NoMaster) and holder is None:
+        starter = f"any command that asks it, such as mgpu nodes, starts one: {shlex.join(command(master.place))}"
+        yield skipped("socket", f"no master runs for {path}; {starter}")
     elif isinstance(master.error, http.NoMaster):
         hint = f"it starts, ends or hangs: look at {log}; kill {holder} ends it, jobs run on"
         yield failure("socket", f"pid {holder} holds {master.place.state_dir}, but nobody answers at {path}", hint)

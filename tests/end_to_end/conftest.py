@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import count
+from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.cluster import Cluster
-from tests.lab import Lab
+from tests.end_to_end.cluster import Cluster, until
+from tests.lab import Lab, Settings, choose_mode
 
 ClusterMaker = Callable[..., Cluster]
 
@@ -50,3 +52,23 @@ def make_cluster(_names: Iterator[int]) -> Iterator[ClusterMaker]:
             return stack.enter_context(closing(Cluster(lab, f"own{next(_names)}", **kwargs)))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def sick(swept: None, lab_prefix: Callable[[], str]) -> Iterator[Cluster]:
+    """Two nodes of a worker's own, to be hurt and mended. No master is started for them."""
+    if choose_mode() != "namespaces":
+        pytest.skip("needs nodes in namespaces (root)")
+    with Lab(Settings(ephemeral=True), lab_prefix()) as lab, closing(Cluster(lab, "sick")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[str]:
+    """The socket of an ssh-agent."""
+    path = str(tmp_path / "agent")
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until("the agent answers", lambda: Path(path).exists())
+    yield path
+    process.kill()
+    process.wait()
