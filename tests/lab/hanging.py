@@ -1,5 +1,5 @@
-"""A directory that hangs whoever looks into it, as one on a file server that has gone: FUSE that answers nothing but the
-greeting. Needs root."""
+"""A directory that hangs whoever looks into it, as one on a file server that has gone: FUSE that answers nothing but
+the greeting. Needs root."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# linux/fuse.h: fuse_in_header {len, opcode, unique, nodeid, uid, gid, pid, padding}, fuse_out_header {len, error, unique}
+# linux/fuse.h: fuse_in_header {len, opcode, unique, nodeid, uid, gid, pid, padding},
+# fuse_out_header {len, error, unique}
 IN_HEADER = struct.Struct("=IIQQIIII")
 OUT_HEADER = struct.Struct("=IiQ")
 INIT = 26
-# fuse_init_out {major, minor, max_readahead, flags, max_background u16, congestion u16, max_write, time_gran, unused[9]}
+# fuse_init_out {major, minor, max_readahead, flags, max_background u16, congestion u16, max_write, time_gran,
+# unused[9]}
 INIT_OUT = struct.Struct("=IIIIHHII36x")
 MNT_DETACH = 2
 
