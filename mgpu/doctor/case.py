@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,14 @@ from mgpu.remote.wire import encode
 TRIES = 3  # of a login: MaxStartups drops some at random
 AGAIN_S = 0.1  # sshd frees a session a little after it has ended
 AGAIN = 30
+AT_A_DOOR = 8  # of us at once: sshd's MaxStartups lets 10 strangers in, and a jump host is everybody's door
+
+_TURNS: dict[tuple[str, int], threading.BoundedSemaphore] = {}
+
+
+def turn(hop: SshTarget) -> threading.BoundedSemaphore:
+    """To be held while we stand before that sshd and are not let in yet."""
+    return _TURNS.setdefault((hop.host, hop.port), threading.BoundedSemaphore(AT_A_DOOR))
 
 
 class Patient:
@@ -70,7 +77,7 @@ class Case:
     own_known_hosts: Path
     master: MasterView | None = None
     target: SshTarget | None = None
-    door: socket.socket | None = None  # a connection to look at the banner
+    greeting: tuple[bytes, bool] = (b"", False)  # what sshd said first, and whether the connection ended
     connection: Connection | None = None
     refusal: RemoteError | None = None  # why there is none
     login_s: float = 0.0
@@ -101,19 +108,20 @@ class Case:
             return
         assert self.target is not None
         limits = LoginLimits(self.config.login_timeout_s, self.config.timeout_s)
-        began = clock.monotonic()
         for number in range(TRIES):
             if number:
                 threading.Event().wait(random.uniform(0.1, 0.6))
             try:
-                self.connection = connect(self.target, self.node.name, self.own_known_hosts, limits)
+                with turn(self.outermost):
+                    began = clock.monotonic()
+                    self.connection = connect(self.target, self.node.name, self.own_known_hosts, limits)
+                    self.login_s = clock.monotonic() - began
                 self.refusal = None
                 break
             except RemoteError as error:
                 self.refusal = error
                 if "banner" not in error.message and "reset" not in error.message:
                     break
-        self.login_s = clock.monotonic() - began
 
     def ask(self) -> ShellRunner:
         """The node's half on the connection that there is: what the master itself would hear."""
@@ -126,8 +134,6 @@ class Case:
         return self.runner
 
     def close(self) -> None:
-        if self.door is not None:
-            self.door.close()
         if self.runner is not None:
             self.runner.close()
         if self.connection is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mgpu import clock
 from mgpu.config.sshconfig import SshTarget, resolve
 from mgpu.core.errors import ConfigError
-from mgpu.doctor.case import Case
+from mgpu.doctor.case import Case, turn
 from mgpu.doctor.finding import Finding, failure, ok, skipped, warning, within
 
 NAME_S = 10.0
@@ -77,9 +77,12 @@ def tcp(case: Case) -> Iterator[Finding]:
     if hop.proxy_command:
         yield skipped("tcp", "a ProxyCommand makes the connection")
         return
-    began = clock.monotonic()
     try:
-        case.door = socket.create_connection((hop.host, hop.port), timeout=CONNECT_S)
+        with turn(hop):
+            began = clock.monotonic()
+            with socket.create_connection((hop.host, hop.port), timeout=CONNECT_S) as door:
+                took_ms = 1000 * (clock.monotonic() - began)
+                case.greeting = _greeting(door)
     except TimeoutError:
         text = f"{_place(hop)} does not answer in {CONNECT_S:.0f} s"
         hint = f"the machine is off, or a firewall drops it: ping {hop.host}; ip route get {hop.host}"
@@ -90,18 +93,16 @@ def tcp(case: Case) -> Iterator[Finding]:
         text = f"{_place(hop)} cannot be reached: {error.strerror or error}"
         hint = f"a route or a VPN is missing, or a firewall turns it down: ip route get {hop.host}"
     else:
-        yield ok("tcp", f"{_place(hop)} answers in {1000 * (clock.monotonic() - began):.0f} ms{_whose(case)}")
+        yield ok("tcp", f"{_place(hop)} answers in {took_ms:.0f} ms{_whose(case)}")
         return
     yield failure("tcp", text + _whose(case), hint)
 
 
 def banner(case: Case) -> Iterator[Finding]:
-    if case.door is None:
+    if case.outermost.proxy_command:
         yield skipped("banner", "a ProxyCommand has the connection")
         return
-    said, ended = _greeting(case.door)
-    case.door.close()
-    case.door = None
+    said, ended = case.greeting
     lines = said.decode("utf-8", "replace").splitlines()
     version = next((line for line in lines if line.startswith("SSH-")), "")
     if version:

@@ -10,7 +10,7 @@ from mgpu.doctor import account, gpus, login, network
 from mgpu.doctor.case import Case
 from mgpu.doctor.finding import FAILURE, Finding, Findings, failure, ok, skipped, warning
 
-AT_ONCE = 8  # nodes; below what sshd on a jump host takes at once (MaxStartups 10)
+AT_ONCE = 32  # nodes; most of the time goes by in waiting
 
 
 @dataclass(frozen=True, slots=True)
