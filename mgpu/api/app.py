@@ -21,7 +21,7 @@ from mgpu.api import stream
 from mgpu.api.connection import caller_of
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.core.model import JobId
-from mgpu.ops import cancel, jobs, nodes, output, residue, status, submit, update
+from mgpu.ops import cancel, drain, jobs, nodes, output, residue, status, submit, update
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
@@ -109,6 +109,8 @@ class _Routes:
             web.post("/v1/nodes/{node}/probe", self._probe),
             web.get("/v1/nodes/{node}/residue", self._residue),
             web.post("/v1/nodes/{node}/clean", self._clean),
+            web.post("/v1/nodes/{node}/drain", self._drain),
+            web.post("/v1/nodes/{node}/resume", self._resume),
             web.get("/v1/nodes/{node}/lost", self._lost),
             web.post("/v1/nodes/{node}/down", self._give_up),
             web.get("/v1/nodes/{node}/hostkeys", self._host_keys),
@@ -202,6 +204,16 @@ class _Routes:
     async def _clean(self, request: web.Request) -> web.Response:
         body = await _body(request)
         answer = await self._run_widely(residue.clean, self._context, caller_of(request), _node(request), body)
+        return web.json_response(answer)
+
+    async def _drain(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        answer = await self._run_widely(drain.drain, self._context, caller_of(request), _node(request), body)
+        return web.json_response(answer)
+
+    async def _resume(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        answer = await self._run_widely(drain.resume, self._context, caller_of(request), _node(request), body)
         return web.json_response(answer)
 
     async def _lost(self, request: web.Request) -> web.Response:

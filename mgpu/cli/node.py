@@ -20,6 +20,8 @@ Examples:
 """
 COMMANDS = {
     "probe": ("mgpu.cli.node:probe", "Ask a node now what it has and what runs there."),
+    "drain": ("mgpu.cli.drain:drain", "Start nothing new on nodes, or on single GPUs."),
+    "resume": ("mgpu.cli.drain:resume", "Use what was drained again."),
     "down": ("mgpu.cli.node:down", "Give up the jobs that contact was lost with."),
     "clean": ("mgpu.cli.residue:clean", "Remove what is over of ours on a node."),
     "trust": ("mgpu.cli.node:trust", "Accept a node's host keys."),

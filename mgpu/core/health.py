@@ -2,8 +2,10 @@
 
 One failure is not yet a dead node: sshd drops logins at random when many come at once, links blink. So a node that was
 seen goes DOWN after `unhealthy_after` failures in a row (probed faster meanwhile), one that was never seen at once, and
-one whose trouble cannot pass by itself (host key, authentication) at once too. It comes back with the first good probe;
-what an operator drained never does so by itself.
+one whose trouble cannot pass by itself (host key, authentication) at once too. It comes back with the first good probe.
+
+What an operator drained stays drained whatever the probes say, until the operator's next word: DRAINING while jobs run
+there, then DRAINED. Contact with it counts like with any other, so its jobs are looked after to their end.
 """
 
 from __future__ import annotations
@@ -29,20 +31,43 @@ class ProbeFailure:
 
 def seen(node: Node, observation: Observation, now: float) -> Node:
     """A good answer (which may still say that the GPUs cannot be read)."""
-    node = replace(node, observation=observation, last_seen=observation.at, failures=0)
-    if node.state in _DRAINS:
-        return node
-    return _move(replace(node, reason=observation.fault), NodeState.UP, now)
+    node = replace(node, observation=observation, last_seen=observation.at, failures=0, reason=observation.fault)
+    return node if node.state in _DRAINS else _move(node, NodeState.UP, now)
 
 
 def unseen(node: Node, failure: ProbeFailure, now: float, unhealthy_after: int) -> Node:
-    node = replace(node, failures=node.failures + 1)
+    node = replace(node, failures=node.failures + 1, reason=failure.reason)
     if node.state in _DRAINS:
         return node
-    node = replace(node, reason=failure.reason)
     if node.state is NodeState.UNKNOWN or failure.lasting or node.failures >= unhealthy_after:
         return _move(node, NodeState.DOWN, now)
     return node
+
+
+def in_contact(node: Node, unhealthy_after: int) -> bool:
+    """It answers, or did so just now: what runs there can be looked after."""
+    if node.state in _DRAINS:
+        return node.observation is not None and node.failures < unhealthy_after
+    return node.state is NodeState.UP
+
+
+def drain(node: Node, now: float) -> Node:
+    """Nothing new starts there; see `ebb`."""
+    return node if node.state in _DRAINS else _move(node, NodeState.DRAINING, now)
+
+
+def ebb(node: Node, jobs: int, now: float) -> Node:
+    """A node that is drained is done once the last of its jobs has ended."""
+    return _move(node, NodeState.DRAINED, now) if node.state is NodeState.DRAINING and not jobs else node
+
+
+def resume(node: Node, unhealthy_after: int, now: float) -> Node:
+    """It becomes what it would be if nobody had drained it."""
+    if node.state not in _DRAINS:
+        return node
+    if in_contact(node, unhealthy_after):
+        return _move(node, NodeState.UP, now)
+    return _move(node, NodeState.DOWN if node.failures else NodeState.UNKNOWN, now)
 
 
 def _move(node: Node, state: NodeState, now: float) -> Node:

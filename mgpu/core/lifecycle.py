@@ -128,8 +128,8 @@ NODE_TABLE: dict[NodeState, tuple[NodeState, ...]] = {
     NodeState.UNKNOWN: (NodeState.UP, NodeState.DOWN, NodeState.DRAINING),
     NodeState.UP: (NodeState.DOWN, NodeState.DRAINING),
     NodeState.DOWN: (NodeState.UP, NodeState.DRAINING),
-    NodeState.DRAINING: (NodeState.DRAINED, NodeState.UP),
-    NodeState.DRAINED: (NodeState.DRAINING, NodeState.UP),
+    NodeState.DRAINING: (NodeState.DRAINED, NodeState.UP, NodeState.DOWN, NodeState.UNKNOWN),
+    NodeState.DRAINED: (NodeState.UP, NodeState.DOWN, NodeState.UNKNOWN),
 }
 
 

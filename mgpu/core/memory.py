@@ -68,5 +68,7 @@ class Memory:
 
 def _lasting(node: NodeView) -> NodeView:
     """The node without what changes from day to day: what a request means does not depend on that."""
-    devices = tuple(replace(device, state=DeviceState.FREE, reason="", job_id=None) for device in node.devices)
+    devices = tuple(
+        replace(device, state=DeviceState.FREE, reason="", job_id=None, suspect=False) for device in node.devices
+    )
     return replace(node, usable=True, reason="", devices=devices, jobs=0, exclusive=None)

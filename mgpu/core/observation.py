@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mgpu.core.model import DeviceUuid, NodeName, NodeState
+from mgpu.core.model import DeviceUuid, JobId, NodeName, NodeState, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,37 @@ class Observation:
     machine: Machine = Machine()
 
 
+class MarkKind(Word):
+    DRAINED = "drained"  # an operator's word: nothing new starts there until another word
+    SUSPECT = "suspect"  # one job after the other failed there: used last
+
+
+WHOLE = DeviceUuid("")  # a mark on the node as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is held against a node or one GPU of it beside what probes tell. `since` as people read it (ISO 8601, UTC):
+    nothing is computed with it."""
+
+    kind: MarkKind
+    by: str
+    since: str
+    reason: str = ""
+    device: DeviceUuid = WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """Different jobs that failed quickly on a GPU, one after the other, with when each began; the latest ones."""
+
+    device: DeviceUuid
+    jobs: tuple[tuple[JobId, float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A row per node of the inventory. `observation` is the last good one."""
+    """A row per node of the inventory. `observation` is the last good one, `reason` what speaks against contact."""
 
     name: NodeName
     state: NodeState = NodeState.UNKNOWN
@@ -133,3 +161,9 @@ class Node:
     last_seen: float | None = None
     failures: int = 0  # in a row
     observation: Observation | None = None
+    marks: tuple[Mark, ...] = ()
+    streaks: tuple[Streak, ...] = ()
+
+    def mark(self, kind: MarkKind, *devices: DeviceUuid | None) -> Mark | None:
+        """The first of that kind on one of these."""
+        return next((mark for mark in self.marks if mark.kind is kind and mark.device in devices), None)

@@ -2,11 +2,14 @@
 
 Sized parts go to the first nodes in the policy's order. A wide job takes whole nodes and one remainder, and never more
 nodes than the inventory makes necessary: a job that fits one node is not split, one that fits two not cut into three.
+
+Suspect GPUs are taken last: first the job is placed as if they were not there, and only where that fails with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from mgpu.core.feasible import Ask, Verdict
 from mgpu.core.model import NodeName
@@ -23,6 +26,26 @@ def place(
     candidates = [
         Candidate(node, kind, devices) for node in nodes for kind, devices in verdicts[node.name].free.items()
     ]
+    if any(device.suspect for candidate in candidates for device in candidate.free):
+        sound = [left for candidate in candidates if (left := _without_suspects(ask, candidate))]
+        if parts := _place(ask, nodes, sound, policy):
+            return parts
+    return _place(ask, nodes, candidates, policy)
+
+
+def _without_suspects(ask: Ask, candidate: Candidate) -> Candidate | None:
+    """None = it is of no use without them; --exclusive takes all GPUs of a node, or none."""
+    sound = tuple(device for device in candidate.free if not device.suspect)
+    if len(sound) == len(candidate.free):
+        return candidate
+    if ask.request.exclusive or len(sound) < ask.need_on(candidate.node.name):
+        return None
+    return replace(candidate, free=sound)
+
+
+def _place(
+    ask: Ask, nodes: Sequence[NodeView], candidates: Sequence[Candidate], policy: Policy
+) -> tuple[PlacedPart, ...]:
     if len({candidate.node.name for candidate in candidates}) < len(ask.sizes):
         return ()
     need = max(ask.sizes, default=ask.shape.total)
@@ -95,14 +118,18 @@ def _parts(ask: Ask, nodes: Sequence[NodeView], shares: Sequence[Share]) -> tupl
 
 
 def _chosen(ask: Ask, candidate: Candidate, size: int) -> Sequence[DeviceView]:
-    """Those that NVLink joins best, then lowest indices; --exclusive takes all of its kind; pins keep the order asked
-    for."""
+    """Those that nothing is held against, that NVLink joins best, then lowest indices; --exclusive takes all of its
+    kind; pins keep the order asked for."""
     if ask.request.exclusive:
         return candidate.free
     wanted = dict(ask.request.pins).get(candidate.node.name, ask.request.gpu_ids)
     if wanted:
         return sorted(candidate.free, key=lambda device: wanted.index(device.index))
-    return joined(candidate.free, size, candidate.node.links) if size > 1 else candidate.free[:size]
+    sound = [device for device in candidate.free if not device.suspect]
+    if len(sound) < size:
+        suspects = [device for device in candidate.free if device.suspect]
+        return sorted([*sound, *suspects[: size - len(sound)]], key=lambda device: device.index)
+    return joined(sound, size, candidate.node.links) if size > 1 else sound[:size]
 
 
 def joined(free: Sequence[DeviceView], size: int, links: Sequence[tuple[int, int, int]]) -> Sequence[DeviceView]:

@@ -88,6 +88,7 @@ class DeviceView:
     state: DeviceState
     reason: str = ""
     job_id: JobId | None = None
+    suspect: bool = False  # given to jobs last
 
     @property
     def slice(self) -> bool:

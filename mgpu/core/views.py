@@ -1,7 +1,7 @@
 """Inventory + observation + our own holds -> what the planner, `nodes` and `why` see of a node.
 
-Each device gets one state and a reason in words. What we hold stays allocated whatever the probe says; then doubt and
-faults come before use by others, and only what nothing speaks against is free.
+Each device gets one state and a reason in words. What we hold stays allocated whatever the probe says; then an
+operator's word, faults and doubt come before use by others, and only what nothing speaks against is free.
 
 A node whose GPUs cannot be read stays usable for jobs without GPUs: its devices are unknown, with that reason.
 """
@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from mgpu.core.feasible import gib
 from mgpu.core.launch import NO_UUID
+from mgpu.core.marks import words
 from mgpu.core.model import DeviceUuid, JobId, NodeState
-from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
+from mgpu.core.observation import WHOLE, GpuProcess, GpuReading, MarkKind, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
 from mgpu.core.probe import UNREADABLE_PID
 
@@ -26,10 +27,11 @@ def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: External
     readings = _ours(facts, node.observation, external)
     devices = [_device(facts, reading, node, holds, external) for reading in readings]
     seen = {device.uuid for device in devices}
-    devices += [_unseen(facts, uuid, job) for uuid, job in holds.devices.items() if uuid not in seen]
+    devices += [_unseen(facts, node, uuid, job) for uuid, job in holds.devices.items() if uuid not in seen]
     devices.sort(key=lambda device: (device.index == NO_INDEX, device.index, device.uuid))
     expected = facts.gpu_count if facts.devices is None else len(facts.devices)
-    down = _why_unusable(node) or (node.observation.trouble if node.observation else "")
+    trouble = node.observation.trouble if node.observation else ""
+    down = "; ".join(filter(None, (_why_drained(node), _why_unusable(node)))) or trouble
     return NodeView(
         name=facts.name,
         usable=not down,
@@ -64,12 +66,19 @@ def foreign(observation: Observation, uuid: DeviceUuid, holds: NodeHolds, extern
 
 def _why_unusable(node: Node) -> str:
     reason = f": {node.reason}" if node.reason else ""
-    if node.state is NodeState.UNKNOWN or (node.state is NodeState.UP and node.observation is None):
-        return node.reason or "not seen yet"
-    if node.state is NodeState.UP:
-        # not yet down, but nothing is placed on what did not answer last time
-        return f"does not answer{reason}" if node.failures else ""
-    return f"node is {node.state.value.lower()}{reason}"
+    if node.state is NodeState.DOWN:
+        return f"node is down{reason}"
+    if node.failures:  # not yet down, but nothing is placed on what did not answer last time
+        return f"does not answer{reason}"
+    seen = node.state is not NodeState.UNKNOWN and node.observation is not None
+    return "" if seen else node.reason or "not seen yet"
+
+
+def _why_drained(node: Node) -> str:
+    if node.state not in (NodeState.DRAINING, NodeState.DRAINED):
+        return ""
+    mark = node.mark(MarkKind.DRAINED, WHOLE)
+    return words(mark) if mark else f"node is {node.state.value.lower()}"
 
 
 def _degraded(node: Node, readings: list[GpuReading], expected: int | None) -> str:
@@ -131,8 +140,13 @@ def _device(
     observation = node.observation
     assert observation is not None  # readings come from it
     others = foreign(observation, reading.uuid, holds, external) if reading.uuid else []
+    drained = node.mark(MarkKind.DRAINED, *_own_names(reading))
+    suspect = node.mark(MarkKind.SUSPECT, *_own_names(reading))
     if job is not None:
-        state, reason = DeviceState.ALLOCATED, _held(job, reading, others)
+        marks = [words(mark) for mark in (drained, suspect) if mark]
+        state, reason = DeviceState.ALLOCATED, "; ".join([_held(job, reading, others), *marks])
+    elif drained:
+        state, reason = DeviceState.UNHEALTHY, words(drained)
     elif reading.fault or reading.mig:
         fault = reading.fault or "MIG mode is on, and it has no instances"
         state, reason = DeviceState.UNHEALTHY, f"unhealthy: {fault}"
@@ -140,6 +154,8 @@ def _device(
         state, reason = DeviceState.UNKNOWN, f"unknown: {observation.fault}"
     elif others:
         state, reason = DeviceState.EXTERNAL, f"external ({_several(others, holds)})"
+    elif suspect:
+        reason = words(suspect)
     return DeviceView(
         uuid=reading.uuid,
         index=NO_INDEX if reading.index is None else reading.index,
@@ -149,7 +165,13 @@ def _device(
         state=state,
         reason=reason,
         job_id=job,
+        suspect=suspect is not None,
     )
+
+
+def _own_names(reading: GpuReading) -> tuple[DeviceUuid, ...]:
+    """What a mark may name: the GPU itself, or the one that an instance is cut from."""
+    return tuple(filter(None, (reading.uuid, reading.parent)))
 
 
 def _held(job: JobId, reading: GpuReading, others: list[GpuProcess]) -> str:
@@ -161,8 +183,11 @@ def _held(job: JobId, reading: GpuReading, others: list[GpuProcess]) -> str:
     return "; ".join(parts)
 
 
-def _unseen(facts: NodeFacts, uuid: DeviceUuid, job: JobId) -> DeviceView:
+def _unseen(facts: NodeFacts, node: Node, uuid: DeviceUuid, job: JobId) -> DeviceView:
     reason = f"held by job {job}; the last probe did not see it"
+    drained = node.mark(MarkKind.DRAINED, uuid)
+    if drained:
+        reason += f"; {words(drained)}"
     return DeviceView(uuid, NO_INDEX, "", facts.gpu_type, None, DeviceState.ALLOCATED, reason, job)
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
-from mgpu.core import health, lifecycle, retry
+from mgpu.core import health, lifecycle, marks, retry
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part, PartKey
-from mgpu.core.observation import Node
+from mgpu.core.observation import MarkKind, Node
 from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
-from mgpu.master.inbox import Collected, GivenUp, Heard, Message, Probed, Silent
+from mgpu.master.inbox import Collected, GivenUp, Heard, Message, Ordered, Probed, Silent
 from mgpu.ops.output import NOTICE
+from mgpu.ops.render import said
 from mgpu.store.writing import Writer
 
 WHO = "master"
+_LATELY = 8  # parts that ended well are remembered: see marks.after_end
 
 _TOLD = frozenset({PartEvent.REBOOTED, PartEvent.UNREACHABLE, PartEvent.ORPHANED, PartEvent.STUCK, PartEvent.GIVEN_UP})
 
@@ -30,6 +34,7 @@ class Judgement:
     elsewhere: Callable[[Job, tuple[Part, ...]], bool]
     jitter: Callable[[], float]
     drained: Callable[[PartKey, tuple[int, int]], bool]
+    well: deque[Part] = field(default_factory=lambda: deque(maxlen=_LATELY))
 
 
 class Absorber:
@@ -42,14 +47,16 @@ class Absorber:
         self._judgement = judgement
         self._before: dict[tuple[JobId, int], Running] = {}  # of the attempts that something was heard of
         self.changed: set[JobId] = set()
-        self.nodes: dict[NodeName, Node] = {}
+        self.nodes: dict[NodeName, Node] = {}  # those that have changed
+        self._known: Mapping[NodeName, Node] = {}
         self.ended: list[tuple[Part, str]] = []  # with the attempt's token
         self.finished: list[Part] = []  # ended and collected: their run directories can go
 
     def absorb(self, messages: Iterable[Message], nodes: Mapping[NodeName, Node]) -> None:
+        self._known = nodes
         for message in messages:
             if isinstance(message, Probed):
-                self._probed(self.nodes.get(message.node) or nodes[message.node], message)
+                self._probed(message)
             elif isinstance(message, Heard):
                 for news in message.news:
                     self._hear(message.node, news)
@@ -59,17 +66,23 @@ class Absorber:
                 self._collected(message)
             elif isinstance(message, GivenUp):
                 self._given_up(message)
+            elif isinstance(message, Ordered):
+                self._ordered(message)
         for item in list(self._board):
             if item.job.stop and item.current:
                 self._settle(item, item.parts)
         self._save()
+        self._save_nodes()
 
-    def _probed(self, node: Node, message: Probed) -> None:
+    def _node(self, name: NodeName) -> Node:
+        return self.nodes.get(name) or self._known[name]
+
+    def _probed(self, message: Probed) -> None:
+        node = self._node(message.node)
         if isinstance(message.outcome, health.ProbeFailure):
             after = health.unseen(node, message.outcome, self._now, self._judgement.unhealthy_after)
         else:
             after = health.seen(node, message.outcome, self._now)
-        self._writer.save_node(after)
         self.nodes[node.name] = after
         if after.state is not node.state or after.reason != node.reason:
             self._audit(f"node {after.state}", None, node.name, after.reason)
@@ -102,6 +115,15 @@ class Absorber:
         for _, part in self._board.on(message.node):
             if part.state is AttemptState.LOST:
                 self._hear(message.node, News(part.key, PartEvent.GIVEN_UP, message.at, reason=reason))
+
+    def _ordered(self, message: Ordered) -> None:
+        order, node = message.order, self._node(message.node)
+        after = marks.obey(node, order, self._judgement.unhealthy_after, self._now)
+        if after != node:
+            self.nodes[node.name] = after
+            what, which = "drain" if order.drain else "resume", ", ".join(order.devices)
+            detail = "; ".join(filter(None, (which, order.reason)))
+            self._writer.audit(Audit(self._now, order.by, f"node {what}", None, node.name, detail))
 
     def _collected(self, message: Collected) -> None:
         part = self._board.resolve(message.key, None)
@@ -143,6 +165,36 @@ class Absorber:
                 self._writer.save_job(after.job, before.job)
             if after != before:
                 self.changed.add(after.job.job_id)
+
+    def _save_nodes(self) -> None:
+        """With what the ends of parts say of their GPUs; and who is drained may now be empty."""
+        for part, _ in self.ended:
+            self._learn(part)
+        busy = Counter(part.node for _, part in self._board.parts() if part.state.holds_devices)
+        for name in self._known:
+            node = self._node(name)
+            after = health.ebb(node, busy[name], self._now)
+            if after is not node:
+                self.nodes[name] = after
+                self._audit(f"node {after.state}", None, name, "")
+        for name, node in self.nodes.items():
+            self._writer.save_node(node, self._known[name])
+
+    def _learn(self, part: Part) -> None:
+        if part.node not in self._known:
+            return  # no longer in the inventory
+        if marks.ended_well(part):
+            self._judgement.well.append(part)
+        node = self._node(part.node)
+        running = (other for _, other in self._board.parts() if other.state is AttemptState.RUNNING)
+        after = marks.after_end(node, part, chain(running, self._judgement.well), said(self._now))
+        if after is node:
+            return
+        self.nodes[node.name] = after
+        for device in part.uuids:
+            before, mark = node.mark(MarkKind.SUSPECT, device), after.mark(MarkKind.SUSPECT, device)
+            if before is not mark:
+                self._audit("GPU suspect" if mark else "GPU no longer suspect", part.job_id, part.node, device)
 
     def _note_end(self, before: Part, after: Part, token: str) -> None:
         over = after.state is AttemptState.ENDED

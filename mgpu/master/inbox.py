@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mgpu.core.health import ProbeFailure
 from mgpu.core.lifecycle import News
+from mgpu.core.marks import Order
 from mgpu.core.model import NodeName, PartKey
 from mgpu.core.observation import Observation
 
@@ -66,7 +67,17 @@ class GivenUp:
     done: Future[None]
 
 
-Message = GivenUp | Probed | Heard | Silent | Collected | Done
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """An operator's word: drain or resume this node, or GPUs of it. `done` as in GivenUp."""
+
+    node: NodeName
+    order: Order
+    done: Future[None]
+
+
+Word = GivenUp | Ordered  # somebody waits until it is stored
+Message = Word | Probed | Heard | Silent | Collected | Done
 
 
 class Inbox:

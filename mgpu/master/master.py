@@ -15,8 +15,9 @@ from mgpu.config.model import Config
 from mgpu.core import health, retry, schedule
 from mgpu.core.errors import NotFound, StoreError
 from mgpu.core.lifecycle import PartEvent
+from mgpu.core.marks import Order
 from mgpu.core.memory import Memory
-from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, NodeState, Part
+from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView, Plan, Start, Wait
 from mgpu.core.policies import POLICIES, Policy
@@ -27,7 +28,7 @@ from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
 from mgpu.master.edited import Edited
-from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Probed
+from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Word
 from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
 from mgpu.master.probing import Probing
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 _GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
 _TROUBLE_PAUSE_S = 2.0
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database
-GIVE_UP_S = 20.0  # for an operator's word to be stored
+WORD_S = 20.0  # for an operator's word to be stored
 AFTER_END_S = 1.0  # until a node is probed after a job ended there
 
 
@@ -132,9 +133,9 @@ class Master:
     def _refuse(self, error: StoreError) -> None:
         """Whoever waits for a word of theirs to be stored hears that it was not."""
         for message in self._backlog:
-            if isinstance(message, GivenUp) and not message.done.done():
+            if isinstance(message, Word) and not message.done.done():
                 message.done.set_exception(error)
-        self._backlog = [message for message in self._backlog if not isinstance(message, GivenUp)]
+        self._backlog = [message for message in self._backlog if not isinstance(message, Word)]
 
     def _tick(self) -> float:
         self._backlog += [message for message in self.inbox.take() if _wanted(message)]
@@ -146,7 +147,8 @@ class Master:
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._plan(board, now)
-        up = {name for name, node in self._nodes.items() if node.state is NodeState.UP}
+        after = self._config.unhealthy_after
+        up = {name for name, node in self._nodes.items() if health.in_contact(node, after)}
         answering = {name for name in up if not self._nodes[name].failures}
         # first: who follows an attempt that has ended must be stopped before the next one appends to the same file
         due = [self._collector.collect(board, monotonic)]
@@ -210,7 +212,7 @@ class Master:
                 if node.failures:
                     self._realiser.look_now(message.node)
                 self._probing.answered(message.node, monotonic, pause)
-            elif isinstance(message, GivenUp):
+            elif isinstance(message, Word):
                 message.done.set_result(None)
 
     # --- planning ---------------------------------------------------------------------------------------------------
@@ -297,12 +299,17 @@ class Master:
         return added
 
     def give_up(self, node: NodeName, by: str) -> None:
-        message = GivenUp(self._link(node).name, by, self._clock.now(), Future())
-        self.inbox.put(message)
-        wait([message.done], GIVE_UP_S)
-        if message.done.cancel():
-            raise StoreError("the master did not come to it: nothing was given up", "mgpu status says what troubles it")
-        message.done.result()
+        self._say(GivenUp(self._link(node).name, by, self._clock.now(), Future()), "nothing was given up")
+
+    def order(self, node: NodeName, order: Order) -> None:
+        self._say(Ordered(self._link(node).name, order, Future()), "nothing was changed")
+
+    def _say(self, word: Word, otherwise: str) -> None:
+        self.inbox.put(word)
+        wait([word.done], WORD_S)
+        if word.done.cancel():
+            raise StoreError(f"the master did not come to it: {otherwise}", "mgpu status says what troubles it")
+        word.done.result()
 
     def residue(self, node: NodeName) -> Residue:
         return self._residues.look(node)
@@ -356,7 +363,7 @@ class Master:
 
 def _wanted(message: Message) -> bool:
     """A word that nobody waits for any more is not carried out: its giver was told so."""
-    return not isinstance(message, GivenUp) or message.done.set_running_or_notify_cancel()
+    return not isinstance(message, Word) or message.done.set_running_or_notify_cancel()
 
 
 def _done(part: Part) -> bool:

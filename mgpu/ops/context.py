@@ -9,6 +9,7 @@ from typing import Protocol
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import Config, NodeConfig
 from mgpu.core.errors import NotAllowed, NotFound
+from mgpu.core.marks import Order
 from mgpu.core.model import Audit, Job, JobId, NodeName
 from mgpu.core.plan import NodeView, Wait
 from mgpu.core.residue import Residue
@@ -63,6 +64,9 @@ class Control(Protocol):
 
     def give_up(self, node: NodeName, by: str) -> None:
         """What is lost on that node ends as a failure of the node, without proof. Returns once that is stored."""
+
+    def order(self, node: NodeName, order: Order) -> None:
+        """Drain or resume the node, or GPUs of it. Returns once that is stored."""
 
     def residue(self, node: NodeName) -> Residue:
         """What is left of us on that node, of every database. Raises MgpuError."""

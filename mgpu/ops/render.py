@@ -8,7 +8,7 @@ from typing import Any
 
 from mgpu.config.model import NodeConfig
 from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part
-from mgpu.core.observation import GpuProcess, Node, Observation
+from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait
 from mgpu.core.shape import shape_of
 from mgpu.core.views import NO_INDEX
@@ -20,6 +20,11 @@ def moment(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def said(seconds: float) -> str:
+    """As a mark says since when."""
+    return moment(seconds) or ""
 
 
 def waiting_for(value: Job, wait: Wait) -> str:
@@ -100,7 +105,8 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping
         "partition": ",".join(config.facts.partitions),
         "gpu_type": config.facts.gpu_type or _only_name(devices),
         "last_seen": moment(stored.last_seen),
-        "gpus": [gpu(device, seen, users) for device in devices],
+        "gpus": [gpu(device, stored, users) for device in devices],
+        "drain": mark(stored.mark(MarkKind.DRAINED, WHOLE)),
         "use": _use(devices),
         "jobs": view.jobs if view else 0,
         "connection": config.connection,
@@ -127,8 +133,10 @@ def machine(seen: Observation) -> Json:
     return {name: value for name, value in facts.items() if value not in (None, "", [])}
 
 
-def gpu(device: DeviceView, seen: Observation | None, users: Mapping[JobId, str]) -> Json:
+def gpu(device: DeviceView, stored: Node, users: Mapping[JobId, str]) -> Json:
+    seen = stored.observation
     reading = next((gpu for gpu in seen.gpus if gpu.uuid == device.uuid), None) if seen else None
+    names = (device.uuid, reading.parent) if reading and reading.parent else (device.uuid,)
     return {
         "index": None if device.index == NO_INDEX else device.index,
         "uuid": device.uuid,
@@ -144,7 +152,13 @@ def gpu(device: DeviceView, seen: Observation | None, users: Mapping[JobId, str]
         "temperature_c": reading.temperature_c if reading else None,
         "power_w": reading.power_w if reading else None,
         "ecc_errors": reading.ecc_errors if reading else None,
+        "drain": mark(stored.mark(MarkKind.DRAINED, *names)),
+        "suspect": mark(stored.mark(MarkKind.SUSPECT, *names)),
     }
+
+
+def mark(value: Mark | None) -> Json | None:
+    return None if value is None else {"by": value.by, "since": value.since, "reason": value.reason}
 
 
 def process(value: GpuProcess) -> Json:

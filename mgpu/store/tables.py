@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-REVISION = "0001"
+REVISION = "0002"
 
 
 def written_out(text: str) -> str:
@@ -164,6 +164,8 @@ nodes = Table(
     _moment("last_seen"),
     _count("failures"),
     Column("observation", Text),
+    Column("marks", Text, nullable=False),
+    Column("streaks", Text, nullable=False),
 )
 
 audit = Table(

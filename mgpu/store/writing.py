@@ -90,11 +90,12 @@ class Writer(Reader):
         if part.state is AttemptState.ENDED and (before is None or before.state is not AttemptState.ENDED):
             _RELEASE.run(self._driver, {**key, "at": part.ended or 0.0})
 
-    def save_node(self, node: Node) -> None:
+    def save_node(self, node: Node, before: Node | None = None) -> None:
         """New or known."""
-        row = to_row(node)
-        if not self._updated(tables.nodes, row, {"name": row["name"]}):
-            self._insert(tables.nodes, row)
+        name = tables.written_out(node.name)
+        row = to_row(node) if before is None else changes(node, before)
+        if not self._updated(tables.nodes, row, {"name": name}):
+            self._insert(tables.nodes, to_row(node))
 
     def audit(self, entry: Audit) -> None:
         self._insert(tables.audit, to_row(entry))

@@ -17,7 +17,9 @@ from mgpu.api.server import Server
 from mgpu.client import http
 from mgpu.client.websocket import WebSocket
 from mgpu.config.model import Config, NodeConfig, SshSettings
+from mgpu.core import health, marks
 from mgpu.core.errors import MgpuError
+from mgpu.core.marks import Order
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, NodeState, Part
 from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView, Wait
@@ -75,6 +77,11 @@ class Desk:
 
     def give_up(self, node, by) -> None:
         self.given_up = (node, by)
+
+    def order(self, node: NodeName, order: Order) -> None:
+        with self._store.write() as w:
+            before = w.node(node) or Node(node)
+            w.save_node(health.ebb(marks.obey(before, order, 3, 60.0), len(w.open_parts()), 60.0), before)
 
     def residue(self, node: NodeName) -> Residue:
         if node in self.unreachable:

@@ -11,6 +11,7 @@ from mgpu.core.queue import Queue
 A100 = "NVIDIA A100-SXM4-80GB"
 LETTERS = {
     ".": (DeviceState.FREE, ""),
+    "s": (DeviceState.FREE, "suspect, used last: jobs 4, 5, 6 failed there"),
     "h": (DeviceState.ALLOCATED, "held by job 12"),
     "x": (DeviceState.EXTERNAL, "external (alice, pid 4242, python, 11 GiB, 3 h)"),
     "!": (DeviceState.UNHEALTHY, "unhealthy: GPU is lost"),
@@ -19,10 +20,13 @@ LETTERS = {
 
 
 def node(name: str, gpus: str, model: str | list[str] = A100, memory_mib: int | None = 81920, **more: Any) -> NodeView:
-    """`gpus` has a letter per GPU: . free, h held, x external, ! unhealthy, ? unknown."""
+    """`gpus` has a letter per GPU: . free, s free and suspect, h held, x external, ! unhealthy, ? unknown."""
     models = model if isinstance(model, list) else [model] * len(gpus)
     devices = tuple(
-        DeviceView(DeviceUuid(f"GPU-{name}-{index}"), index, models[index], "", memory_mib, *LETTERS[letter])
+        DeviceView(
+            *(DeviceUuid(f"GPU-{name}-{index}"), index, models[index], "", memory_mib, *LETTERS[letter]),
+            suspect=letter == "s",
+        )
         for index, letter in enumerate(gpus)
     )
     return NodeView(

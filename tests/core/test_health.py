@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mgpu.core.health import ProbeFailure, next_probe_in, seen, unseen
+from mgpu.core.health import ProbeFailure, drain, ebb, in_contact, next_probe_in, resume, seen, unseen
 from mgpu.core.model import NodeName, NodeState
 from mgpu.core.observation import Node, Observation
 
@@ -39,17 +39,46 @@ def test_failures(before: NodeState, failures: int, failure: ProbeFailure, after
     assert (found.state, found.failures) == (after, failures + 1)
     assert (found.last_seen, found.observation) == (2.0, GOOD)
     assert found.since == (60.0 if after is not before else 1.0)
-    assert found.reason == ("" if before in (N.DRAINING, N.DRAINED) else failure.reason)
+    assert found.reason == failure.reason
 
 
 @pytest.mark.parametrize("before", list(NodeState))
 def test_a_good_answer_brings_back_what_nobody_drained(before: NodeState) -> None:
-    found = seen(node(before, failures=7, reason="operator's word"), GOOD, 60.0)
+    found = seen(node(before, failures=7, reason="no route"), GOOD, 60.0)
     drained = before in (N.DRAINING, N.DRAINED)
     assert found.state is (before if drained else N.UP)
-    assert found.reason == ("operator's word" if drained else "")
-    assert (found.failures, found.last_seen, found.observation) == (0, 50.0, GOOD)
+    assert (found.reason, found.failures, found.last_seen, found.observation) == ("", 0, 50.0, GOOD)
     assert found.since == (1.0 if drained or before is N.UP else 60.0)
+
+
+def test_a_drained_node_is_done_when_its_last_job_is() -> None:
+    draining = drain(node(N.UP, observation=GOOD), 60.0)
+    assert (draining.state, draining.since) == (N.DRAINING, 60.0)
+    assert ebb(draining, 1, 70.0) is draining
+    drained = ebb(draining, 0, 70.0)
+    assert (drained.state, drained.since) == (N.DRAINED, 70.0)
+    assert drain(drained, 80.0) is ebb(drained, 0, 80.0) is drained
+    up = node(N.UP)
+    assert ebb(up, 0, 80.0) is resume(up, 3, 80.0) is up
+
+
+@pytest.mark.parametrize(
+    ("failures", "observation", "contact", "after"),
+    [
+        (0, GOOD, True, N.UP),
+        (2, GOOD, True, N.UP),
+        (3, GOOD, False, N.DOWN),
+        (0, None, False, N.UNKNOWN),
+        (1, None, False, N.DOWN),
+    ],
+)
+@pytest.mark.parametrize("before", [N.DRAINING, N.DRAINED])
+def test_a_resumed_node_is_what_it_would_be_if_nobody_had_drained_it(
+    before: NodeState, failures: int, observation: Observation | None, contact: bool, after: NodeState
+) -> None:
+    drained = node(before, failures=failures, observation=observation)
+    assert in_contact(drained, 3) is contact
+    assert resume(drained, 3, 60.0) == replace(drained, state=after, since=60.0)
 
 
 def test_gpus_that_cannot_be_read_are_a_reason_and_no_dead_node() -> None:

@@ -67,6 +67,20 @@ PLACED: list[tuple[list[NodeView], dict[str, Any], list[str]]] = [
     ([node("a", "..", R3090), node("b", "..")], {"nodes": 2, "mixed": True}, ["a:0", "b:0"]),
     ([node("a", "..!x?.")], {"gpus": 3}, ["a:0,1,5"]),
     ([down("a", "off", "...."), node("b", "....")], {}, ["b:0"]),
+    # Suspect GPUs come last: within a node, and a node with them after others.
+    ([node("a", "s...")], {}, ["a:1"]),
+    ([node("a", "s.s.")], {"gpus": 3}, ["a:0,1,3"]),
+    ([node("a", "ss")], {}, ["a:0"]),
+    ([node("a", "hhhs"), node("b", "....")], {}, ["b:0"]),
+    ([node("a", "hhhs"), node("b", "....")], {"policy": "spread"}, ["b:0"]),
+    ([node("a", "hhhs"), node("b", "hhhh")], {}, ["a:3"]),
+    ([node("a", "s..."), node("b", "hh..")], {"gpus": 4}, ["a:0,1,2,3"]),
+    ([node("a", "s..."), node("b", "....")], {"gpus": 6}, ["a:1,2", "b:0,1,2,3"]),
+    ([node("a", "s..."), node("b", "....")], {"exclusive": True}, ["b:0,1,2,3"]),
+    ([node("a", "s...")], {"exclusive": True}, ["a:0,1,2,3"]),
+    ([node("a", "s...")], {"gpu_ids": (1, 0)}, ["a:1,0"]),
+    ([node("a", "s..."), node("b", "....")], {"pins": pins(("a", (0,)))}, ["a:0"]),
+    ([node("a", "s...")], {"gpus": 0}, ["a:"]),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mgpu.core.model import DeviceUuid, JobId, NodeName, NodeState
-from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
+from mgpu.core.observation import GpuProcess, GpuReading, Mark, MarkKind, Node, Observation
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView
 from mgpu.core.views import node_view
 
@@ -16,6 +16,7 @@ NAME = NodeName("gpu01")
 FACTS = NodeFacts(NAME)
 GPUS = tuple(GpuReading(i, DeviceUuid(f"GPU-{i}"), f"0000:0{i}:00.0", "NVIDIA A100", 81920, 0, 0) for i in range(3))
 SEEN = Observation(NAME, 0.0, "boot", "gpu01", GPUS)
+DRAINED, SINCE = MarkKind.DRAINED, "2026-12-01T08:00:00Z"
 ALICE = GpuProcess(4242, DeviceUuid("GPU-1"), 11264, "alice", "/usr/bin/python train.py", 10800, 4200)
 
 
@@ -141,13 +142,59 @@ def test_only_some_devices_are_ours() -> None:
             {"state": NodeState.DOWN, "reason": "host key unknown, run mgpu node trust gpu01"},
             "node is down: host key unknown, run mgpu node trust gpu01",
         ),
-        ({"state": NodeState.DRAINING, "reason": "fan"}, "node is draining: fan"),
+        ({"state": NodeState.UP, "failures": 1, "reason": "no route"}, "does not answer: no route"),
         ({"state": NodeState.DRAINED}, "node is drained"),
+        (
+            {"state": NodeState.DRAINING, "marks": (Mark(DRAINED, "alice", SINCE, "fan"),)},
+            "drained by alice: fan (since 2026-12-01 08:00 UTC)",
+        ),
+        (
+            {"state": NodeState.DRAINED, "marks": (Mark(DRAINED, "al", SINCE),), "failures": 4, "reason": "no route"},
+            "drained by al (since 2026-12-01 08:00 UTC); does not answer: no route",
+        ),
     ],
 )
 def test_unusable_nodes_say_why(node: dict[str, Any], reason: str) -> None:
     seen = view(node=node)
     assert (seen.usable, seen.reason) == (False, reason)
+
+
+def marked(kind: MarkKind, index: int, reason: str, uuid: str = "") -> dict[str, Any]:
+    return {"marks": (Mark(kind, "alice", SINCE, reason, DeviceUuid(uuid or f"GPU-{index}")),)}
+
+
+def test_a_drained_gpu_is_unhealthy_and_keeps_its_job() -> None:
+    drained = marked(DRAINED, 1, "fan")
+    assert told(view(node=drained))[1] == "1 unhealthy drained by alice: fan (since 2026-12-01 08:00 UTC)"
+    assert told(view(ALICE, node=drained))[1].startswith("1 unhealthy drained by alice")
+    kept = told(view(node=drained, holds=holds(1)))
+    assert kept[1] == "1 allocated held by job 12; drained by alice: fan (since 2026-12-01 08:00 UTC)"
+    lost = view(node=drained, holds=holds(1), gpus=GPUS[:1]).devices[-1]
+    assert "did not see it; drained by alice: fan" in lost.reason
+
+
+def test_a_drained_gpu_is_known_by_its_uuid() -> None:
+    renumbered = tuple(replace(gpu, index=2 - (gpu.index or 0)) for gpu in GPUS)
+    seen = view(node=marked(DRAINED, 0, "fan"), gpus=renumbered)
+    assert [device.state for device in seen.devices] == ["free", "free", "unhealthy"]
+
+
+def test_with_a_gpu_all_that_is_cut_from_it_is_drained() -> None:
+    parts = tuple(
+        replace(GPUS[0], index=1000 + number, uuid=DeviceUuid(f"MIG-{number}"), parent=GPUS[0].uuid)
+        for number in range(2)
+    )
+    cut = (replace(GPUS[0], mig=True), *GPUS[1:], *parts)
+    states = {device.uuid: device.state for device in view(node=marked(DRAINED, 0, "fan"), gpus=cut).devices}
+    assert states == {"GPU-1": "free", "GPU-2": "free", "MIG-0": "unhealthy", "MIG-1": "unhealthy"}
+    one = view(node=marked(DRAINED, 0, "fan", uuid="MIG-1"), gpus=cut)
+    assert [device.state for device in one.devices if device.slice] == ["free", "unhealthy"]
+
+
+def test_a_suspect_gpu_is_free_and_says_why() -> None:
+    seen = view(node=marked(MarkKind.SUSPECT, 2, "jobs 4, 5, 6 failed there"))
+    assert told(seen)[2] == "2 free suspect, used last: jobs 4, 5, 6 failed there (since 2026-12-01 08:00 UTC)"
+    assert [device.suspect for device in seen.devices] == [False, False, True]
 
 
 def test_control_characters_of_a_process_stay_out_of_reasons() -> None:

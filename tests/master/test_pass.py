@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,16 @@ import pytest
 from mgpu.config.model import Config
 from mgpu.core.errors import StoreError
 from mgpu.core.health import ProbeFailure
+from mgpu.core.marks import Order
 from mgpu.core.model import JobId, NodeName, PartKey
-from mgpu.master.inbox import Done, GivenUp, Probed
+from mgpu.master.inbox import Done, GivenUp, Ordered, Probed, Word
 from mgpu.master.master import Master
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
+
+NODE = NodeName("a")
+ORDER = Order(True, "root", "2026-12-01T08:00:00Z", "fan")
+SPOKEN: list[Word] = [GivenUp(NODE, "root", 1.0, Future()), Ordered(NODE, ORDER, Future())]
 
 
 @pytest.fixture
@@ -43,21 +49,23 @@ def test_an_order_is_over_although_the_pass_that_heard_it_failed(master: Master)
     assert len(master.errors()) == 1
 
 
-def test_a_word_that_a_failing_pass_meets_is_refused_at_once(master: Master) -> None:
-    given = GivenUp(NodeName("a"), "root", 1.0, Future())
+@pytest.mark.parametrize("word", SPOKEN)
+def test_a_word_that_a_failing_pass_meets_is_refused_at_once(master: Master, word: Word) -> None:
+    given = replace(word, done=Future())
     master.inbox.put(given)
     fail(master)
     master.tick()
     with pytest.raises(StoreError, match="internal error"):
         given.done.result(0)
-    again = GivenUp(NodeName("a"), "root", 1.0, Future())
+    again = GivenUp(NODE, "root", 1.0, Future())
     master.inbox.put(again)
     master.tick()
     assert again.done.result(0) is None
 
 
-def test_a_word_that_nobody_waits_for_is_passed_over(master: Master) -> None:
-    given = GivenUp(NodeName("a"), "root", 1.0, Future())
+@pytest.mark.parametrize("word", SPOKEN)
+def test_a_word_that_nobody_waits_for_is_passed_over(master: Master, word: Word) -> None:
+    given = replace(word, done=Future())
     master.inbox.put(given)
     assert given.done.cancel()
     master.tick()
