@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 from mgpu.cli.text import gpu_label, ranges
 from mgpu.lean_typing import Any
 
@@ -44,6 +42,8 @@ def told_by_exit_code(job: dict[str, Any]) -> bool:
 def exit_words(code: int) -> str:
     if code <= 128:
         return f"exit {code}"
+    import signal
+
     try:
         name = signal.Signals(code - 128).name
     except ValueError:

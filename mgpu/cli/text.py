@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 
 from mgpu.lean_typing import Any
 
@@ -89,49 +89,61 @@ def table(
 ) -> list[str]:
     """Lines of a table. `right`: columns aligned to the right. `shrink`: (column, least width), in the order in which
     they give way when the terminal is too narrow."""
-    lines = [tuple(headers), *(tuple(map(clean, row)) for row in rows)]
-    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
-    columns = terminal_columns()
-    excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - columns if columns else 0
+    columns = [_cleaned(column) for column in zip(headers, *rows, strict=True)]
+    widths = [max(map(len if _narrow(column) else width_of, column)) for column in columns]
+    room = terminal_columns()
+    excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - room if room else 0
     # where that is not enough, all give way, the last columns first: a line that wraps is harder to read than one cut
-    for column, least in [*shrink, *((column, LEAST_COLUMNS) for column in reversed(range(len(widths))))]:
-        given = max(0, min(excess, widths[column] - least))
-        widths[column] -= given
+    for number, least in [*shrink, *((number, LEAST_COLUMNS) for number in reversed(range(len(widths))))]:
+        given = max(0, min(excess, widths[number] - least))
+        widths[number] -= given
         excess -= given
-    paint = painted if colourful() else lambda text, _word: text
-    return [_line(line, widths, right, indent, paint if number else _plain) for number, line in enumerate(lines)]
+    colour = colourful()
+    padded = [
+        _padded(column, width, number in right, colour)
+        for number, (column, width) in enumerate(zip(columns, widths, strict=True))
+    ]
+    return [(indent + "  ".join(cells)).rstrip() for cells in zip(*padded, strict=True)]
 
 
-def _plain(text: str, _word: str) -> str:
-    return text
+def _cleaned(column: Sequence[Any]) -> list[str]:
+    """Looked at as one text: a queue has thousands of cells, and hardly one with something to clean."""
+    cells = [cell if type(cell) is str else clean(cell) for cell in column]
+    return cells if "".join(cells).isprintable() else list(map(clean, cells))
 
 
-def _line(
-    cells: Sequence[str],
-    widths: Sequence[int],
-    right: Sequence[int],
-    indent: str,
-    paint: Callable[[str, str], str],
-) -> str:
-    pieces = []
-    for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        size = len(cell) if cell.isascii() else width_of(cell)
-        shown = cell
-        if size > width:
-            shown = cut(cell, width)
-            size = width_of(shown)
-        gap = " " * (width - size)
-        pieces.append(gap + paint(shown, cell) if number in right else paint(shown, cell) + gap)
-    return (indent + "  ".join(pieces)).rstrip()
+def _narrow(column: Sequence[str]) -> bool:
+    """Whether each letter takes one column of the terminal."""
+    return "".join(column).isascii()
+
+
+def _padded(column: Sequence[str], width: int, right: bool, colour: bool) -> list[str]:
+    """The first cell is the header, which has no colour."""
+    if not colour and _narrow(column) and max(map(len, column)) <= width:
+        return [cell.rjust(width) if right else cell.ljust(width) for cell in column]
+    cells = []
+    for number, cell in enumerate(column):
+        shown = cut(cell, width)
+        gap = " " * (width - width_of(shown))
+        if colour and number:
+            shown = painted(shown, cell)
+        cells.append(gap + shown if right else shown + gap)
+    return cells
 
 
 def epoch(text: str | None) -> float | None:
     """Seconds since the epoch of an ISO 8601 time."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else None
+    if not text:
+        return None
+    from datetime import datetime
+
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def duration(seconds: float) -> str:
     """As Slurm writes it: M:SS, H:MM:SS, D-HH:MM:SS."""
+    if not seconds:
+        return "0:00"
     minutes, second = divmod(max(int(seconds), 0), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -143,7 +155,7 @@ def duration(seconds: float) -> str:
 def local_time(text: str | None) -> str:
     """An ISO 8601 time in the reader's own zone, to the second."""
     when = epoch(text)
-    return datetime.fromtimestamp(when).astimezone().strftime("%Y-%m-%d %H:%M:%S") if when is not None else "-"
+    return "-" if when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
 
 
 def gib(mib: int | None) -> str:

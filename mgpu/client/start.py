@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -85,6 +84,8 @@ def make_state_dir(state_dir: str) -> None:
     if state.st_uid not in (os.getuid(), 0):
         raise NoMaster(f"{state_dir} belongs to uid {state.st_uid}", "name another with --state-dir")
     if state.st_mode & 0o022:  # they could put a socket, a lock, a database of their own there
+        import shlex
+
         raise NoMaster(f"others can write {state_dir}", f"chmod go-w {shlex.quote(state_dir)}, or name another")
 
 
