@@ -20,6 +20,7 @@ SLOW_SHELL_S = 2.0
 LOW_MIB = 512
 LOW_INODES = 10_000
 CLOCK_S = 5.0
+HUNG = ("124", "137")  # of timeout
 MAX_ANSWER = 1 << 20
 
 Sections = Mapping[str, tuple[str, list[str]]]  # name -> (words after it, lines below)
@@ -157,7 +158,7 @@ def home(case: Case) -> Iterator[Finding]:
     status, _, place = case.sections["home"][0].partition(" ")
     facts = _facts(case.sections, "home")
     if status != "0":
-        why = facts.get("error", "").rpartition(": ")[2] or ("it hangs" if status == "124" else f"status {status}")
+        why = facts.get("error", "").rpartition(": ")[2] or ("it hangs" if status in HUNG else f"status {status}")
         hint = "make room there or mend its rights; run_dir: in the inventory puts jobs elsewhere"
         if not facts.get("home"):
             hint = "the account has no home: run_dir: in the inventory names a place for jobs"

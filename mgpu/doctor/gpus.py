@@ -41,7 +41,10 @@ def nvidia_smi(case: Case) -> Iterator[Finding]:
         yield ok("nvidia-smi", "none, and none is needed: the inventory says gpu_count: 0")
     elif fault:
         what, _, todo = fault.partition(": ")
-        yield failure("nvidia-smi", what, todo or "run nvidia-smi on the node by hand")
+        if raw.smi_path or node.nvidia_smi or node.facts.gpu_count:
+            yield failure("nvidia-smi", what, todo or "run nvidia-smi on the node by hand")
+        else:  # perhaps there are no GPUs at all
+            yield warning("nvidia-smi", what, f"{todo}, or gpu_count: 0 if it has no GPUs")
     elif took > SLOW_PROBE_S:
         hint = "nvidia-smi -pm 1 on the node (persistence mode, root) keeps the driver loaded"
         yield warning("nvidia-smi", f"{raw.smi_path} works, but a look at the GPUs takes {took:.1f} s", hint)

@@ -2,6 +2,7 @@
 # POSIX sh: what else is missing is what it is to find out. It leaves nothing behind.
 #
 # The answer: lines `MARK NAME WORD...`, below each what there is to say of it.
+# shellcheck disable=SC2154
 
 section() { printf '\n%s %s\n' "$mark" "$*"; }
 
@@ -33,16 +34,18 @@ look_at_home() {
   at_home "${root:-~/.mgpu}"
   place=$value
   until [ -z "$place" ] || bounded test -d "$place"; do
+    case $? in 124 | 137) break ;; esac # it is there, and hangs
     case $place in */*) place=${place%/*} ;; *) place= ;; esac
   done
   place=${place:-/}
   trial=$place/.mgpu-doctor.$$
   # shellcheck disable=SC2016
   said=$(bounded sh -c 'umask 077; mkdir "$1" && ln -s x "$1/link" && head -c 65536 /dev/zero >"$1/file"' sh "$trial" 2>&1)
-  section home $? "$place"
-  printf 'error %s\n' "$said"
+  status=$?
+  section home $status "$place"
+  printf 'home %s\nerror %s\n' "${HOME-}" "$said"
+  case $status in 124 | 137) return ;; esac
   bounded rm -rf "$trial" 2>/dev/null
-  printf 'home %s\n' "${HOME-}"
   bounded df -Pk "$place" 2>/dev/null | while read -r _ _ _ free _; do printf 'kib %s\n' "$free"; done
   bounded df -Pi "$place" 2>/dev/null | while read -r _ _ _ free _; do printf 'inodes %s\n' "$free"; done
 }

@@ -17,6 +17,7 @@ from mgpu.doctor.account import parse
 from mgpu.doctor.case import Case
 from mgpu.doctor.finding import Finding
 from tests.doctor.test_walk import case
+from tests.lab.hanging import can_hang, hanging
 
 MARK = "0123abcd"
 TEXT = Path(account.__file__).with_name("look.sh").read_text()
@@ -66,6 +67,30 @@ def test_the_text_under_each_shell(shell: list[str], tmp_path: Path) -> None:
     assert sections["workdir"][0] != "0"
     assert sections["locks"][0] == "0"
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.skipif(not can_hang(), reason="needs root and /dev/fuse")
+def test_a_home_that_hangs_is_the_place_that_is_named(tmp_path: Path) -> None:
+    home = tmp_path / "gone"
+    home.mkdir()
+    variables = f"mark={MARK}\nroot=''\nworkdir={home}/work\n"
+    with hanging(home):
+        ran = subprocess.run(
+            ["sh", "-s", MARK],
+            input=variables + TEXT,
+            env={"HOME": str(home), "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
+    asked = case()
+    _, asked.sections = parse(ran.stdout, MARK)
+    assert list(asked.sections)[-1] == "end"
+    found = list(account.home(asked))
+    assert [each.status for each in found] == ["failure", "failure"]
+    assert found[0].text == f"jobs cannot be written to {home}/.mgpu: it hangs"
+    assert found[1].text.endswith(": it hangs")
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,6 @@ def test_a_fault_is_found_by_its_check(sick: Cluster, fault: str) -> None:
             rest(found, check)
         if check == "nvidia-smi":
             assert found["gpus"]["status"] == "skipped"
-        # it is this node's trouble alone
-        assert sick("doctor", "node002").code == 0
     finally:
         node.fault(*mended)
         node.wait_for_sshd()

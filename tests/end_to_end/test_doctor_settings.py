@@ -54,8 +54,21 @@ def test_the_inventory_is_wrong(sick: Cluster, configured: Callable[..., Finding
     assert said.startswith("the inventory's devices 7 are not there, 4 GPUs are seen")
     assert "`devices:`" in hint
     assert sole(configured("gpu_count: 4, workdir: /no/such"), "workdir")[0].startswith("/no/such: ")
-    said, hint = sole(configured("gpu_count: 4, nvidia_smi: /opt/smi"), "nvidia-smi")
+    said, hint = sole(configured("nvidia_smi: /opt/smi"), "nvidia-smi")
     assert "not found" in said
+
+
+def test_perhaps_there_are_no_gpus(sick: Cluster, configured: Callable[..., Findings]) -> None:
+    node = sick.lab.node("node001")
+    node.fault("gpu", "missing")
+    try:
+        said, hint = sole(configured("partition: all"), "nvidia-smi", "warning")
+        assert said.startswith("nvidia-smi not found in PATH=")
+        assert hint.endswith("gpu_count: 0 if it has no GPUs")
+        found = configured("gpu_count: 0")
+        assert troubles(found) == []
+    finally:
+        node.fault("gpu", "ok")
 
 
 @pytest.mark.parametrize(
