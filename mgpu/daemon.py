@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 SWITCH_INTERVAL_S = 0.0005  # streams and the tick share the interpreter: 5 times quicker answers for one line
 STILL_S = 1.0  # a pass is complete when nothing has moved for so long
 TICK_LIMIT_S = 120.0
+SUCCEEDED = -1  # what a master that makes room for its successor in this process ends with
 
 
 def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
@@ -45,7 +46,9 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
     def over(master: Master, settings: Config) -> bool:
         return personal and master.idle_for() > settings.idle_exit_s
 
-    return _serve(config_path, state_dir, over)
+    while (status := _serve(config_path, state_dir, over)) == SUCCEEDED:
+        pass
+    return status
 
 
 def tick(config_path: Path | None, state_dir: Path) -> int:
@@ -56,7 +59,7 @@ def tick(config_path: Path | None, state_dir: Path) -> int:
         limit = TICK_LIMIT_S + 2 * settings.probe_timeout_s
         return master.still_for() > STILL_S or clock.monotonic() - began > limit
 
-    return _serve(config_path, state_dir, over)
+    return max(_serve(config_path, state_dir, over), 0)
 
 
 def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Config], bool]) -> int:
@@ -75,7 +78,7 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
     # without them another master could begin beside us, and what we store would be nowhere
     anchors = (Path(lock_path(state_dir)), store.path)
     held = _identities(anchors)
-    _stop_on_signals(master)
+    _take_signals(master, config_path)
     master.load()
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
@@ -90,8 +93,9 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
         server.stop()
         master.close()
         store.close()
-        log.info("master of %s ends; jobs run on", state_dir)
-    return 0
+        if not master.succeeded:
+            log.info("master of %s ends; jobs run on", state_dir)
+    return SUCCEEDED if master.succeeded else 0
 
 
 def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:
@@ -107,11 +111,21 @@ def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:
     return found
 
 
-def _stop_on_signals(master: Master) -> None:
+def _take_signals(master: Master, config_path: Path | None) -> None:
+    def reload(*_: object) -> None:
+        try:
+            config.load(config_path)
+        except ConfigError as error:
+            log.error(
+                "SIGHUP: the configuration has faults, so the old one stays in force: %s", "; ".join(error.faults)
+            )
+        else:
+            master.reload()
+
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: master.stop())
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, reload)
 
 
 def _policies(settings: Config) -> Mapping[str, Policy]:

@@ -21,7 +21,7 @@ from mgpu.api import stream
 from mgpu.api.connection import caller_of
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.core.model import JobId
-from mgpu.ops import cancel, drain, jobs, nodes, output, residue, status, submit, update
+from mgpu.ops import cancel, drain, jobs, nodes, output, reload, residue, status, submit, update
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
@@ -50,6 +50,7 @@ class OtherConfig(MgpuError):
 
 _STATUS: tuple[tuple[type[MgpuError], HTTPStatus], ...] = (
     (OtherConfig, HTTPStatus.CONFLICT),
+    (reload.CannotReload, HTTPStatus.CONFLICT),
     (cancel.AlreadyEnded, HTTPStatus.CONFLICT),
     (RequestError, HTTPStatus.BAD_REQUEST),
     (NotAllowed, HTTPStatus.FORBIDDEN),
@@ -96,6 +97,7 @@ class _Routes:
         return [
             web.get("/v1/status", self._status),
             web.post("/v1/stop", self._stop),
+            web.post("/v1/reload", self._reload),
             web.post("/v1/jobs", self._submit),
             web.get("/v1/jobs", self._list_jobs),
             web.post("/v1/cancel", self._cancel),
@@ -148,6 +150,9 @@ class _Routes:
 
     async def _status(self, _request: web.Request) -> web.Response:
         return web.json_response(await self._run(status.status, self._context))
+
+    async def _reload(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(reload.reload, self._context, caller_of(request)))
 
     async def _stop(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(status.stop, self._context, caller_of(request)))

@@ -8,7 +8,10 @@ from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, command
 from mgpu.cli.text import clean, count, say
 
-COMMANDS = {"check": ("mgpu.cli.config:check", "Report all faults of the configuration.")}
+COMMANDS = {
+    "check": ("mgpu.cli.config:check", "Report all faults of the configuration."),
+    "reload": ("mgpu.cli.config:reload", "Have the master take up the configuration as it is now."),
+}
 EXAMPLES = """
 Examples:
   mgpu config check
@@ -44,4 +47,21 @@ def check(session: Session, /, file: str | None) -> int:
     for warning in loaded.warnings:
         say(warning)
     print(f"{clean(path) or 'no configuration: this machine alone'}: ok, {count(len(names), 'node')}")
+    return 0
+
+
+@command(examples="\nExample:\n  mgpu config reload\n")
+def reload(session: Session, /) -> int:
+    """Have the master that runs take up the configuration as it is now. Jobs run on.
+
+    With faults in it the old one stays in force. A SIGHUP to the master does the same.
+    """
+    answer = session.master(start_if_missing=False).call("POST", "/v1/reload", {})
+    if session.json:
+        session.print_json(answer)
+        return 0
+    for warning in answer["warnings"]:
+        say(warning)
+    changes = [f"{key} {', '.join(answer[key])}" for key in ("added", "removed", "changed") if answer[key]]
+    print(clean(f"Reloaded; nodes: {'; '.join(changes) or 'as before'}"))
     return 0

@@ -18,7 +18,7 @@ from mgpu.core.errors import ConfigError
 log = logging.getLogger(__name__)
 
 PERIOD_S = 5.0
-_WAY_OUT = "`mgpu stop` ends the master (jobs run on), the next command starts one that reads it"
+_WAY_OUT = "`mgpu config reload` brings it into force"
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 

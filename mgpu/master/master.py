@@ -65,6 +65,7 @@ class Master:
     ) -> None:
         self.inbox = Inbox()
         self.stopping = threading.Event()
+        self.succeeded = False  # stopping, for another in this process that reads the configuration anew
         self._clock = clock
         self._config = config
         self._store = store
@@ -320,6 +321,10 @@ class Master:
     def stop(self) -> None:
         self.stopping.set()
         self.inbox.wake()
+
+    def reload(self) -> None:
+        self.succeeded = True
+        self.stop()
 
     def wake(self) -> None:
         self.inbox.wake()

@@ -1,0 +1,57 @@
+"""The configuration as it is now comes into force: another master takes over in the same process.
+
+That is what a restart does (jobs run on, and are found again), so nothing else has to be right. What would leave
+something behind is refused.
+"""
+
+from __future__ import annotations
+
+from mgpu import clock, config
+from mgpu.config.model import Config
+from mgpu.core.errors import ConfigError, MgpuError
+from mgpu.core.model import Audit
+from mgpu.ops.context import Caller, Context, record, require_operator
+from mgpu.ops.render import Json
+
+
+class CannotReload(MgpuError):
+    code = "bad_config"
+    exit_code = 2
+
+
+def reload(context: Context, caller: Caller) -> Json:
+    """What changes of the nodes; the answer comes before the change. Raises CannotReload with all faults."""
+    require_operator(context, caller, "reload the configuration")
+    try:
+        fresh = config.load(context.config.path)
+    except ConfigError as error:
+        raise CannotReload("\n".join(error.faults), "the old configuration stays in force") from error
+    before = {node.name: node for node in context.config.nodes}
+    after = {node.name: node for node in fresh.nodes}
+    _check(context, fresh, {str(name) for name in before.keys() - after.keys()})
+    answer: Json = {
+        "reloading": True,
+        "added": sorted(after.keys() - before.keys()),
+        "removed": sorted(before.keys() - after.keys()),
+        "changed": sorted(name for name in after.keys() & before.keys() if after[name] != before[name]),
+        "warnings": list(fresh.warnings),
+    }
+    words = ", ".join(f"{key} {','.join(answer[key])}" for key in ("added", "removed", "changed") if answer[key])
+    record(context, Audit(clock.now(), caller.user, "reload", detail=words))
+    context.control.reload()
+    return answer
+
+
+def _check(context: Context, fresh: Config, removed: set[str]) -> None:
+    if fresh.state_dir != context.config.state_dir:
+        raise CannotReload("master.state_dir has changed", "mgpu stop, then any command starts a master there")
+    with context.store.read() as reader:
+        held = {
+            str(part.node): job.job_id
+            for job, _, parts in reader.open_attempts()
+            for part in parts
+            if str(part.node) in removed
+        }
+    if held:
+        jobs = ", ".join(f"{node} (job {job})" for node, job in sorted(held.items()))
+        raise CannotReload(f"nodes that are gone from the inventory still have jobs: {jobs}", "cancel them, or wait")

@@ -1,0 +1,63 @@
+"""A configuration that changes under a running master: it is taken up without harm to what runs, or refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.end_to_end.cluster import QUICK, Cluster, until
+from tests.end_to_end.conftest import ClusterMaker
+from tests.lab import Lab
+
+
+def lines_of(lab: Lab) -> list[str]:
+    return [line for line in lab.cluster_config().splitlines() if "node_id:" in line]
+
+
+def rewrite(cluster: Cluster, old: str, new: str) -> None:
+    text = cluster.config_path.read_text()
+    assert old in text
+    cluster.config_path.write_text(text.replace(old, new))
+
+
+def test_a_node_more_and_one_less_while_a_job_streams(lab: Lab, make_cluster: ClusterMaker) -> None:
+    first, second = lines_of(lab)[:2]
+    cluster = make_cluster(lab, nodes=f"nodes:\n{first}\n")
+    ticking = "i=0; while [ $i -lt 400 ]; do echo $i; i=$((i + 1)); sleep 0.05; done"
+    streaming = cluster.start("srun", "-w", "node001", "sh", "-c", ticking)
+    streaming.read_until("3\n")
+    pid = cluster.master_pid()
+    rewrite(cluster, first, f"{first}\n{second}")
+    assert cluster("config", "reload").out == "Reloaded; nodes: added node002\n"
+    until("the new node", lambda: cluster("srun", "-Q", "-w", "node002", "hostname", check=False).out == "node002\n")
+    assert cluster.master_pid() == pid
+    rewrite(cluster, f"{first}\n{second}", second)
+    refused = cluster.refused("config", "reload")
+    assert "nodes that are gone from the inventory still have jobs: node001 (job 1)" in refused
+    rewrite(cluster, second, f"{first}\n{second}")
+    ended = streaming.finish()
+    assert ended.code == 0
+    assert ended.out == "".join(f"{number}\n" for number in range(400))
+    rewrite(cluster, f"{first}\n{second}", second)
+    assert cluster("config", "reload").out == "Reloaded; nodes: removed node001\n"
+    until("the table", lambda: "node001" not in cluster("nodes").out)
+
+
+def test_faults_leave_the_old_one_in_force(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab, config=QUICK)
+    cluster("nodes")
+    rewrite(cluster, "retries:", "retris:")
+    refused = cluster.refused("config", "reload")
+    assert "retris: unknown key" in refused and "the old configuration stays in force" in refused
+    os.kill(cluster.master_pid(), signal.SIGHUP)
+    until("the log", lambda: "SIGHUP: the configuration has faults" in (cluster.state_dir / "master.log").read_text())
+    assert cluster("srun", "-Q", "echo", "on").out == "on\n"
+    rewrite(cluster, "retris:", "retries:")
+    started = cluster.json("status", "--json")["started"]
+    os.kill(cluster.master_pid(), signal.SIGHUP)
+    until("another master", lambda: cluster.json("status", "--json")["started"] != started)
+
+
+def test_without_a_master_there_is_nothing_to_reload(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab)
+    assert "no master runs" in cluster.refused("config", "reload", code=69)
