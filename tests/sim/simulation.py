@@ -30,6 +30,7 @@ from mgpu.ops.cancel import cancel
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.submit import submit
 from tests.sim.books import Books
+from tests.sim.drains import Drains
 from tests.sim.node import VirtualNode
 from tests.sim.runner import LATEST_S, VirtualRunner
 from tests.sim.scenario import Scenario, configuration, submission
@@ -71,6 +72,7 @@ class Simulation:
         self._store = TroubledStore.open(folder / "mgpu.db")
         self._spool = TroubledSpool(folder / "spool")
         self._books = Books(folder / "mgpu.db", self._spool, self.truth, self.nodes)
+        self._drains = Drains(self.world, self.truth, self._books.rows, lambda: self._master)
         self._master: Master | None = None
         self._links: dict[NodeName, NodeLink] = {}
         self._threads: VirtualThreads | None = None
@@ -180,6 +182,7 @@ class Simulation:
         except Crash as crash:
             self._dies(str(crash))
             self._books.check(self.world.now(), None)
+            self._drains.check()
             return
         except Exception:  # noqa: BLE001  whatever it is, the master would be gone
             self.truth.violate(f"the tick fails: {traceback.format_exc()}")
@@ -190,6 +193,7 @@ class Simulation:
                 self.truth.violate(error)
         self._tick_at = self.world.time + due + self.world.pause(2 * self.scenario.laziness_s, 10)
         self._books.check(self.world.now(), None if fresh else master.waits())
+        self._drains.check()
 
     def _stir(self) -> None:
         """Something is in the inbox."""
@@ -313,6 +317,8 @@ class Simulation:
         if not (node.on and node.reachable) and self._master is not None and world.chance(weather.given_up / 6):
             world.note(f"{node.name}: what is lost there is given up")
             self._master.inbox.put(GivenUp(NodeName(node.name), "operator", world.now(), Future()))
+        if world.chance(weather.drained / 6):
+            self._drains.drain(node)
         if not node.on:
             return
         if world.chance(weather.cut / 6):
@@ -339,6 +345,7 @@ class Simulation:
 
     def _clear_up(self) -> None:
         self.world.note("the weather clears up")
+        self._drains.resume_all()
         self.weather = CALM
         self._books.calm_since = self.world.now()
         for node in self.nodes.values():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mgpu.core import lifecycle, reconcile
+from mgpu.core import health, lifecycle, reconcile, views
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState
 from mgpu.master.realise import Realiser
@@ -101,3 +101,14 @@ def test_sees_that_a_lost_start_is_never_sent_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Realiser, "again", lambda self, what, key: None)
     monkeypatch.setattr(Realiser, "_hangs", lambda self, part: False)
     assert "is still STARTING" in found({"refused"})
+
+
+def test_sees_that_what_is_drained_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "_why_drained", lambda node: "")
+    assert "n1', '') is DRAINED, and" in found({"drained"})
+
+
+def test_sees_that_a_node_resumes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = health.seen
+    monkeypatch.setattr(health, "seen", lambda node, seen, now: health.resume(real(node, seen, now), 3, now))
+    assert "but drained are" in found({"drained"})
