@@ -20,6 +20,8 @@ Examples:
 """
 COMMANDS = {
     "probe": ("mgpu.cli.node:probe", "Ask a node now what it has and what runs there."),
+    "add": ("mgpu.cli.membership:add", "Add a node to the inventory."),
+    "remove": ("mgpu.cli.membership:remove", "Take away a node that was added."),
     "drain": ("mgpu.cli.drain:drain", "Start nothing new on nodes, or on single GPUs."),
     "resume": ("mgpu.cli.drain:resume", "Use what was drained again."),
     "down": ("mgpu.cli.node:down", "Give up the jobs that contact was lost with."),
@@ -28,7 +30,7 @@ COMMANDS = {
 }
 
 
-node = Group("node", "Act on one node.", COMMANDS)
+node = Group("node", "Act on nodes.", COMMANDS)
 
 
 @command(Argument("name"), examples="\nExample:\n  mgpu node probe gpu01\n")

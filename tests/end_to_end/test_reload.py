@@ -61,3 +61,31 @@ def test_faults_leave_the_old_one_in_force(lab: Lab, make_cluster: ClusterMaker)
 def test_without_a_master_there_is_nothing_to_reload(lab: Lab, make_cluster: ClusterMaker) -> None:
     cluster = make_cluster(lab)
     assert "no master runs" in cluster.refused("config", "reload", code=69)
+
+
+def test_nodes_are_added_and_removed(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab)
+    text = cluster.config_path.read_text()
+    head, _, rest = text.partition("nodes:\n")
+    folder = cluster.home / "inventory"
+    folder.mkdir()
+    (folder / "nodes.yaml").write_text(f"nodes:\n{lines_of(lab)[0]}\n")
+    tail = "".join(line for line in rest.splitlines(keepends=True) if "node_id:" not in line)
+    cluster.config_path.write_text(f"{head}inventory: inventory/\n{tail}")
+    assert cluster("nodes").out.startswith("node001")
+    second = lab.nodes[1]
+    words = ["--ip", second.address, "--port", second.port, "--gpu-count", 4]
+    told = cluster("node", "add", second.name, *words).out
+    assert told == f"node002 stands in {folder}/added.yaml; next: mgpu node trust node002; mgpu nodes\n"
+    until("the new node", lambda: cluster("srun", "-Q", "-w", "node002", "true", check=False).code == 0)
+    assert "node002" in cluster.refused("node", "add", second.name)  # a second one of that name
+    assert "does not stand in" in cluster.refused("node", "remove", "node001")
+    job_id = cluster.submit("-w", "node002", "--", "sleep", "1000")
+    cluster.await_running(job_id)
+    assert f"still have jobs: node002 (job {job_id})" in cluster.refused("node", "remove", "node002")
+    assert "node002" in (folder / "added.yaml").read_text()
+    cluster("cancel", job_id)
+    cluster.await_job(job_id, "CANCELLED")
+    until("its removal", lambda: cluster("node", "remove", "node002", check=False).code == 0)
+    assert not (folder / "added.yaml").exists()
+    until("the table", lambda: "node002" not in cluster("nodes").out)

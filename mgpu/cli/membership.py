@@ -1,0 +1,143 @@
+"""mgpu node add and remove: nodes come and go without an editor, in a file of their own beside the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from pathlib import Path
+
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.setup.draft import text
+from mgpu.cli.syntax import Argument, Option, command
+from mgpu.cli.text import clean, say
+from mgpu.client.http import MasterError, NoMaster
+from mgpu.lean_typing import Any
+
+FILE = "added.yaml"
+HEAD = "# Nodes that `mgpu node add` wrote, a line each; `mgpu node remove` takes a line away.\nnodes:\n"
+ADD_EXAMPLES = """
+Examples:
+  mgpu node add gpu05
+  mgpu node add 'gpu[05-08]' --hostname 'gpu[05-08].example.org' --user train --gpu-count 8
+"""
+
+
+class Added:
+    """That file: what it holds, and a change that is undone if the configuration would not load with it."""
+
+    def __init__(self, config: str) -> None:
+        """Raises MasterError where there is no inventory that files can be added to."""
+        from mgpu.config import load
+        from mgpu.core.errors import ConfigError
+
+        if not config:
+            raise bad_request("there is no configuration: this machine is the only node", "mgpu init writes one")
+        self.config = Path(config)
+        try:
+            folders = [path for path in load(self.config).files if path.is_dir()]
+        except ConfigError as error:
+            raise MasterError("bad_config", "\n".join(error.faults), "mend it first", 2) from error
+        if not folders:
+            raise bad_request(f"the nodes stand in {config} itself", "edit it there, then: mgpu config reload")
+        self.path = folders[0] / FILE
+        self.before = self.path.read_text("utf-8") if self.path.exists() else None
+
+    @property
+    def lines(self) -> list[str]:
+        return (self.before or HEAD).splitlines(keepends=True)
+
+    def change(self, after: str | None) -> None:
+        """Raises MasterError with all faults, and then nothing has changed."""
+        from mgpu.config import load
+        from mgpu.core.errors import ConfigError
+
+        self._write(after)
+        try:
+            load(self.config)
+        except ConfigError as error:
+            self._write(self.before)
+            raise MasterError("bad_config", "\n".join(error.faults), "nothing was changed", 2) from error
+
+    def undo(self) -> None:
+        self._write(self.before)
+
+    def _write(self, content: str | None) -> None:
+        if content is None:
+            self.path.unlink(missing_ok=True)
+            return
+        fresh = self.path.with_name(f".{FILE}.{secrets.token_hex(4)}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o644)
+            file.write(content)
+        fresh.replace(self.path)
+
+
+@command(
+    Argument("name", "NODE"),
+    Option("--hostname", "NAME", "What ssh is asked for, if not NODE."),
+    Option("--ip", "ADDRESS", "Where to connect to, if not what ssh would take."),
+    Option("--user", "LOGIN", "Account there; default: as ssh has it."),
+    Option("--port", "N", "Port of its sshd; default: as ssh has it.", least=1),
+    Option("--identity-file", "FILE", "Private key; default: as ssh has it."),
+    Option("--gpu-count", "N", "How many GPUs should be there.", least=0),
+    Option("--gpu-type", "TYPE", "For --gpu-type of jobs."),
+    Option("--partition", "NAME", "Its partition."),
+    examples=ADD_EXAMPLES,
+)
+def add(session: Session, /, name: str, **given: Any) -> int:
+    """Add a node, or a range of them, to the inventory and to the master that runs. Jobs run on."""
+    added = Added(session.config_path())
+    added.change("".join([*added.lines, entry(name, given)]))
+    done = reload(session, added)
+    if session.json:
+        session.print_json({"file": str(added.path), "added": name, "reloaded": done})
+    else:
+        print(f"{clean(name)} stands in {clean(added.path)}; next: mgpu node trust {text(name)}; mgpu nodes")
+    return 0
+
+
+@command(Argument("name", "NODE"), examples="\nExample:\n  mgpu node remove gpu05\n")
+def remove(session: Session, /, name: str) -> int:
+    """Take away a node that `node add` wrote. One that still has jobs stays."""
+    added = Added(session.config_path())
+    mine = re.compile(rf"  - \{{node_id: {re.escape(text(name))}[,}}]")
+    left = [line for line in added.lines if not mine.match(line)]
+    if len(left) == len(added.lines):
+        raise bad_request(
+            f"{name} does not stand in {added.path}", "remove it where it stands, then: mgpu config reload"
+        )
+    added.change("".join(left) if any(line.startswith("  - ") for line in left) else None)
+    done = reload(session, added)
+    if session.json:
+        session.print_json({"file": str(added.path), "removed": name, "reloaded": done})
+    else:
+        print(f"{clean(name)} is gone from {clean(added.path)}")
+    return 0
+
+
+def entry(name: str, given: dict[str, Any]) -> str:
+    """A line of the file: JSON's strings are YAML's."""
+    keys: dict[str, Any] = {key: given[key] for key in ("hostname", "ip", "gpu_count", "gpu_type", "partition")}
+    ssh = {key: given[key] for key in ("user", "port", "identity_file") if given[key] is not None}
+    words = [f"node_id: {text(name)}"]
+    words += [f"{key}: {json.dumps(value)}" for key, value in keys.items() if value is not None]
+    if ssh:
+        words.append("ssh: {" + ", ".join(f"{key}: {json.dumps(value)}" for key, value in ssh.items()) + "}")
+    return "  - {" + ", ".join(words) + "}\n"
+
+
+def reload(session: Session, added: Added) -> bool:
+    """Whether a master runs that has taken it up. One that refuses leaves everything as it was."""
+    try:
+        answer = session.master(start_if_missing=False).call("POST", "/v1/reload", {})
+    except NoMaster:
+        return False
+    except MasterError:
+        added.undo()
+        raise
+    for warning in answer["warnings"]:
+        say(warning)
+    return True
