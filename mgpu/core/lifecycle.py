@@ -50,7 +50,7 @@ class PartEvent(str, Enum):
     GIVEN_UP = "given_up"  # an operator's word
 
 
-START_HANGS = "START_HANGS"  # a stop: the node took the start, and for long nothing came of it
+START_HANGS = "START_HANGS"  # a stop: for long nothing came of the start. The node leaves alone what has begun
 RUN_DIRECTORY_GONE = "RUN_DIRECTORY_GONE"  # a stop: somebody removed it, so nobody watches over the job any more
 LEFTOVER = "LEFTOVER"  # a stop: the command has ended by itself, what it left behind has to be ended
 
@@ -147,6 +147,7 @@ class News:
     failure: FailureClass = FailureClass.NONE
     reason: str = ""
     stop: str = ""
+    ended_by: str | None = None  # the stop that ended the command; "" = it ended by itself; None = the node cannot tell
     notice: str = ""
     sizes: tuple[int, int] | None = None  # of stdout and stderr in bytes, once nothing is written any more
 
@@ -155,6 +156,8 @@ def step_part(part: Part, news: News) -> Part:
     """Late news about an ended part changes nothing; the caller audits it."""
     if part.state is AttemptState.ENDED:
         return part
+    if part.stop == START_HANGS and news.event is PartEvent.STARTED:
+        part = _begun_before_the_stop(part)
     try:
         state = PART_TABLE[part.state, news.event]
     except KeyError:
@@ -162,6 +165,8 @@ def step_part(part: Part, news: News) -> Part:
     if state is AttemptState.STARTING and part.started is not None:
         state = AttemptState.RUNNING  # an answer from before it began
     stop = GIVEN_UP if news.event is PartEvent.GIVEN_UP else part.stop or _stop_of(news)
+    if news.event is PartEvent.EXITED and news.ended_by is not None:
+        stop = news.ended_by  # what we wanted meanwhile ended nothing
     if stop and state in (AttemptState.STARTING, AttemptState.RUNNING):
         state = AttemptState.STOPPING
     part = replace(
@@ -178,6 +183,12 @@ def step_part(part: Part, news: News) -> Part:
     if news.event is PartEvent.STARTED and part.started is None:
         part = replace(part, started=news.at)
     return _end_part(part, news) if state is AttemptState.ENDED else part
+
+
+def _begun_before_the_stop(part: Part) -> Part:
+    """Such a stop ends nothing that has begun."""
+    state = AttemptState.STARTING if part.state is AttemptState.STOPPING else part.state
+    return replace(part, stop="", reason="", state=state)
 
 
 def _stop_of(news: News) -> str:
@@ -211,13 +222,16 @@ _ENDED_BY_US = {
 
 def _end_part(part: Part, news: News) -> Part:
     failure = news.failure
-    if news.event in (PartEvent.REBOOTED, PartEvent.GIVEN_UP):
+    if news.event is PartEvent.REBOOTED:
         # a command that never ran can be tried again by anybody
         failure = FailureClass.NODE_LOST if part.started is not None else FailureClass.NODE
+    elif news.event is PartEvent.GIVEN_UP:
+        failure = FailureClass.NODE_LOST  # that nobody heard it begin is no proof that it did not
     elif news.event is PartEvent.FENCED:
         failure = FailureClass.SUPERVISOR if part.started is not None else FailureClass.STOPPED
     elif news.event is PartEvent.EXITED and failure is FailureClass.NONE:
         failure = _ENDED_BY_US.get(part.stop) or (FailureClass.EXIT if news.exit_code else FailureClass.NONE)
+    reason = part.reason or ("its start took too long" if part.stop == START_HANGS else "")
     # an exit that nothing is to be read from needs no collecting
     never_ran = news.event in (PartEvent.FENCED, PartEvent.LAUNCH_FAILED)
     return replace(
@@ -225,6 +239,7 @@ def _end_part(part: Part, news: News) -> Part:
         ended=max(news.at, part.started or 0.0),  # whatever its record says
         exit_code=news.exit_code,
         failure=failure,
+        reason=reason,
         collected=part.collected or never_ran,
     )
 
@@ -296,7 +311,7 @@ def _spread_stop(job: Job, attempt: Attempt, parts: Sequence[Part], now: float) 
     """A wish to end the job reaches every part; so does the end of one part that the others cannot do without."""
     stop = job.stop.split(" ")[0] if job.attempt == attempt.number else ""
     if not stop and len(parts) > 1 and any(_broke(part) for part in parts):
-        stop = "GANG"
+        stop = retry.GANG
     for decided in ("TIMEOUT", REQUEUE):  # on one node, for all of the job
         stop = stop or (decided if any(part.stop == decided for part in parts) else "")
     if not stop:

@@ -91,14 +91,14 @@ def _before_the_reboot(part: Part, found: PartAnswer, answer: NodeAnswer) -> lis
     """What was recorded then still counts: an exit, and that the command ran at all: it may not always run again."""
     progress = _progress(part, found, answer) if "pid" in found.records else []
     if "pid" in found.records and "exit" in found.records:
-        return [*progress, _exit_news(part.key, found.records["exit"], answer.when)]
+        return [*progress, _exit_of(part.key, found, answer)]
     return [*progress, News(part.key, PartEvent.REBOOTED, answer.at, reason="the node rebooted")]
 
 
 def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
     news = []
     at = answer.at
-    if "stop" in found.records and not part.stop:
+    if "stop" in found.records and not part.stop and not _own_end(found):
         # decided on the node: the time limit
         news.append(News(part.key, PartEvent.STOP_WANTED, at, stop=found.records["stop"]))
     known = _gate(found.records["pid"])
@@ -114,7 +114,7 @@ def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
 
 def _outcome(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
     if "exit" in found.records and "clean" in found.records:
-        return [_exit_news(part.key, found.records["exit"], answer.when)]
+        return [_exit_of(part.key, found, answer)]
     if "stuck" in found.records:
         reason = f"processes cannot be killed: {found.records['stuck']}"
         return [News(part.key, PartEvent.STUCK, answer.at, reason=reason)]
@@ -122,6 +122,16 @@ def _outcome(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
         stop = LEFTOVER if "exit" in found.records else ""
         return [News(part.key, PartEvent.ORPHANED, answer.at, stop=stop, reason="the supervising shell is gone")]
     return []
+
+
+def _own_end(found: PartAnswer) -> bool:
+    """The node saw the command end before it sent it any signal: a stop that came then came too late."""
+    return found.records.get("clean", "").endswith(":own")
+
+
+def _exit_of(key: PartKey, found: PartAnswer, answer: NodeAnswer) -> News:
+    ended_by = "" if _own_end(found) else found.records.get("stop")
+    return replace(_exit_news(key, found.records["exit"], answer.when), ended_by=ended_by)
 
 
 _NO_EXIT_CODE = "its exit code was not recorded"
@@ -146,7 +156,8 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
 
 def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     """A line of the events file: `JOB.ATTEMPT started UPTIME NOTICE GATE`, `ready UPTIME GATE`,
-    `requeue`, `ended STOP OUT,ERR, RECORD` (sizes in bytes). A hint: what cannot be read is left to the next look."""
+    `requeue`, `ended STOP OUT,ERR, RECORD` (STOP is = where the command ended by itself; sizes in bytes). A hint: what
+    cannot be read is left to the next look."""
     name, _, rest = line.partition(" ")
     word, _, rest = rest.partition(" ")
     job, _, attempt = name.partition(".")
@@ -170,7 +181,9 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
         news = replace(_exit_news(key, record, when), sizes=_sizes(sizes))
         if stop == "-":
             return (news,)
-        return (News(key, PartEvent.STOP_WANTED, news.at, stop=stop), news)
+        if stop == "=":
+            return (replace(news, ended_by=""),)
+        return (News(key, PartEvent.STOP_WANTED, news.at, stop=stop), replace(news, ended_by=stop))
     return ()
 
 

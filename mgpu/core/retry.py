@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from mgpu.core.model import OUT_OF_MEMORY, REQUEUE, FailureClass, Job, JobKind, JobState, NodeName, Part
 from mgpu.core.signals import SIGNALS
 
+GANG = "GANG"  # a part's stop: on another node the job has gone wrong
+APART_S = 2.0  # by so much the times of two nodes may be wrong against each other
 _NEVER_RAN = (FailureClass.NEWCOMER, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED)
 NEWCOMER_PAUSE_S = 5.0  # until the next look at a device that somebody else took
 
@@ -61,7 +63,7 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     """Ordered rules, first match wins."""
     cause = decisive(parts)
     code = cause.exit_code
-    if any(part.stop == "TIMEOUT" for part in parts):
+    if _timed_out(job, parts):
         return _end(job, JobState.TIMEOUT, "TimeLimit", "time limit reached", FailureClass.STOPPED, code)
     if job.stop and any(part.stop and not _by_itself(part) for part in parts):
         return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, code)
@@ -85,11 +87,24 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
 
 
+def _timed_out(job: Job, parts: Sequence[Part]) -> bool:
+    """Whether the limit was reached while all went well. A part that was cut off and ran on until its limit, though the
+    job had gone wrong on another node long before, does not count."""
+    late = [part for part in parts if part.stop == "TIMEOUT"]
+    limit = job.spec.time_limit_s
+    if not late or limit is None:
+        return bool(late)
+    at = min((part.started or 0.0) + limit for part in late)
+    return not any(part.failure is not FailureClass.NONE and (part.ended or at) + APART_S < at for part in parts)
+
+
 def decisive(parts: Sequence[Part]) -> Part:
-    """The part whose end is the job's: the first to go wrong by itself, else the first to go wrong, else rank 0."""
+    """The part whose end is the job's: the first to go wrong by itself, else the first to go wrong for another reason
+    than that another one had, else rank 0."""
     broken = [part for part in parts if part.failure is not FailureClass.NONE]
     by_itself = [part for part in broken if _by_itself(part)]
-    return min(by_itself or broken or parts, key=lambda part: (part.ended or 0.0, part.rank))
+    own_trouble = [part for part in broken if part.stop != GANG]
+    return min(by_itself or own_trouble or broken or parts, key=lambda part: (part.ended or 0.0, part.rank))
 
 
 def _by_itself(part: Part) -> bool:

@@ -49,10 +49,43 @@ def test_exit_before_the_supervisor_was_killed_counts(code: int, failure: Failur
     assert (ended.failure, ended.exit_code) == (failure, code)
 
 
-def test_exit_of_a_start_that_was_given_up_is_the_nodes_fault() -> None:
-    given_up = replace(PART, state=AttemptState.STOPPING, stop=START_HANGS)
-    ended = look(given_up, alive=True, stop=START_HANGS, exit="0:50.0", clean="51.0")
-    assert ended.failure is FailureClass.NODE_LOST
+@pytest.mark.parametrize(("code", "failure"), [(0, FailureClass.NONE), (7, FailureClass.EXIT)])
+@pytest.mark.parametrize("wish", ["ORPHANED", "CANCEL", "GANG", "TIMEOUT"])
+def test_a_stop_that_came_too_late_ended_nothing(wish: str, code: int, failure: FailureClass) -> None:
+    stopping = replace(PART, state=AttemptState.STOPPING, stop=wish)
+    ended = look(stopping, stop=wish, exit=f"{code}:40.0", clean="51.0:own")
+    assert (ended.stop, ended.failure, ended.exit_code) == ("", failure, code)
+
+
+@pytest.mark.parametrize("wish", ["GANG", "CANCEL", START_HANGS])
+def test_what_the_node_ended_it_for_counts_and_not_what_we_wanted_meanwhile(wish: str) -> None:
+    """It reached its limit while contact was lost."""
+    lost = replace(PART, state=AttemptState.LOST, stop=wish, lost_since=20.0)
+    ended = look(lost, stop="TIMEOUT", exit="143:40.0", clean="41.0")
+    assert (ended.state, ended.stop, ended.failure) == (AttemptState.ENDED, "TIMEOUT", FailureClass.EXIT)
+
+
+@pytest.mark.parametrize("state", [AttemptState.STOPPING, AttemptState.LOST])
+def test_a_start_that_was_given_up_and_began_all_the_same_runs_on(state: AttemptState) -> None:
+    given_up = replace(PART, state=state, started=None, stop=START_HANGS, reason="the start hangs")
+    runs = look(given_up, alive=True)
+    assert (runs.state, runs.stop, runs.reason, runs.started) == (AttemptState.RUNNING, "", "", 10.0)
+    ended = look(given_up, exit="3:50.0", clean="51.0:own")
+    assert (ended.failure, ended.exit_code, ended.stop) == (FailureClass.EXIT, 3, "")
+
+
+def test_what_was_ended_before_it_began_says_so() -> None:
+    given_up = replace(PART, state=AttemptState.STOPPING, started=None, stop=START_HANGS)
+    fenced = step_part(given_up, News(PART.key, PartEvent.FENCED, 60.0))
+    assert (fenced.failure, fenced.reason) == (FailureClass.STOPPED, "its start took too long")
+    ended = look(given_up, stop=START_HANGS, exit="143:50.0", clean="51.0")
+    assert (ended.failure, ended.reason) == (FailureClass.NODE_LOST, "its start took too long")
+
+
+@pytest.mark.parametrize("started", [None, 10.0])
+def test_what_an_operator_gave_up_may_have_run(started: float | None) -> None:
+    lost = replace(PART, state=AttemptState.LOST, started=started, lost_since=20.0)
+    assert step_part(lost, News(PART.key, PartEvent.GIVEN_UP, 60.0)).failure is FailureClass.NODE_LOST
 
 
 def test_a_part_that_only_prepares_is_found_again() -> None:

@@ -51,6 +51,7 @@ def told(records: dict[str, str] | None, of: Part | None = None, **more: Any) ->
         ({**RAN, "stuck": "77 "}, {}, [E.STARTED, E.STUCK]),
         ({**RAN, "stop": "TIMEOUT"}, {}, [E.STOP_WANTED, E.STARTED]),
         ({**RAN, **OVER, "stop": "TIMEOUT"}, {}, [E.STOP_WANTED, E.STARTED, E.EXITED]),
+        ({**RAN, **OVER, "stop": "TIMEOUT", "clean": "96.00:own"}, {}, [E.STARTED, E.EXITED]),
         ({"pid": GATE, "exit": "fail:node:no home:95", "clean": "96"}, {"alive": False}, [E.LAUNCH_FAILED]),
         ({"pid": f"321:5000:{BOOT}:other"}, {}, [E.LAUNCH_FAILED]),
         ({"pid": GATE}, {"alive": False, "boot": OTHER_BOOT}, [E.REBOOTED]),
@@ -61,6 +62,21 @@ def told(records: dict[str, str] | None, of: Part | None = None, **more: Any) ->
 )
 def test_records_and_their_news(records: dict[str, str], more: dict[str, Any], events: list[PartEvent]) -> None:
     assert [news.event for news in told(records, **more)] == events
+
+
+@pytest.mark.parametrize(
+    ("records", "ended_by"),
+    [
+        ({}, None),
+        ({"stop": "CANCEL"}, "CANCEL"),
+        ({"clean": "96.00:own"}, ""),
+        ({"stop": "CANCEL", "clean": "96.00:own"}, ""),
+    ],
+)
+def test_what_ended_the_command(records: dict[str, str], ended_by: str | None) -> None:
+    """Where the node does not tell, what the master wanted counts."""
+    *_, exited = told({**RAN, **OVER, **records})
+    assert exited.ended_by == ended_by
 
 
 def test_a_reboot_of_a_known_boot() -> None:
@@ -126,8 +142,12 @@ KEY = PartKey(JobId(7), 1, ANY_RANK)
         ("7.1 ended - - 3:95.5", [News(KEY, E.EXITED, 95.5, exit_code=3)]),
         (
             "7.1 ended TIMEOUT 5,2, 143:95.5",
-            [News(KEY, E.STOP_WANTED, 95.5, stop="TIMEOUT"), News(KEY, E.EXITED, 95.5, exit_code=143, sizes=(5, 2))],
+            [
+                News(KEY, E.STOP_WANTED, 95.5, stop="TIMEOUT"),
+                News(KEY, E.EXITED, 95.5, exit_code=143, ended_by="TIMEOUT", sizes=(5, 2)),
+            ],
         ),
+        ("7.1 ended = 5,2, 3:95.5", [News(KEY, E.EXITED, 95.5, exit_code=3, ended_by="", sizes=(5, 2))]),
         (
             "7.1 ended - 0,0, fail:node:a b: c:95.5",
             [News(KEY, E.LAUNCH_FAILED, 95.5, failure=FailureClass.NODE, reason="a b: c", sizes=(0, 0))],

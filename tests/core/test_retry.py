@@ -140,6 +140,36 @@ VERDICTS: dict[str, Row] = {
         {},
         (JobState.FAILED, "NonZeroExitCode", 4),
     ),
+    "gang: cut off, it ran on until its limit, long after another one had failed": (
+        {"spec": {"time_limit_s": 60}},
+        [ended(0, F.EXIT, 3, at=20.0), ended(1, F.EXIT, 143, at=62.5, stop="TIMEOUT")],
+        {},
+        (JobState.FAILED, "NonZeroExitCode", 3),
+    ),
+    "gang: the same, but its supervisor was killed": (
+        {"spec": {"time_limit_s": 60}},
+        [ended(0, F.SUPERVISOR, at=20.0, stop="ORPHANED"), ended(1, F.EXIT, 143, at=62.5, stop="TIMEOUT")],
+        {},
+        (JobState.FAILED, "SupervisorKilled", None),
+    ),
+    "gang: one fails because the other was told that the time is over": (
+        {"spec": {"time_limit_s": 60}},
+        [ended(0, F.EXIT, 1, at=62.4), ended(1, F.EXIT, 143, at=65.0, stop="TIMEOUT")],
+        {},
+        (JobState.TIMEOUT, "TimeLimit", 1),
+    ),
+    "gang: time over while one of them was ended for its supervisor": (
+        {"spec": {"time_limit_s": 60}},
+        [ended(0, F.SUPERVISOR, at=68.0, stop="ORPHANED"), ended(1, F.EXIT, 143, at=62.5, stop="TIMEOUT")],
+        {},
+        (JobState.TIMEOUT, "TimeLimit", 143),
+    ),
+    "gang: what ended the others is no consequence of that": (
+        {},
+        [ended(0, F.SUPERVISOR, at=9.0, stop="ORPHANED"), ended(1, F.EXIT, 143, at=8.0, stop="GANG")],
+        {},
+        (JobState.FAILED, "SupervisorKilled", None),
+    ),
     "gang: a node before an exit": (
         {},
         [ended(0, F.NODE, at=3.0), ended(1, F.STOPPED, at=2.0, stop="GANG")],

@@ -60,21 +60,44 @@ def show(seed: int) -> int:
     return 1
 
 
+class Progress:
+    """How far it is, on stderr: one line that is written over on a terminal, elsewhere a line now and then."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._over = sys.stderr.isatty()
+        self._every = 20 if self._over else 1000
+
+    def tell(self, clean: int, failed: int) -> None:
+        if (clean + failed) % self._every == 0:
+            start, end = ("\r", "") if self._over else ("", "\n")
+            text = f"{start}{clean} clean, {failed} failed, {self.passed_s:.0f} s{end}"
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def make_room(self) -> None:
+        """For a line that stays."""
+        if self._over:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    @property
+    def passed_s(self) -> float:
+        return time.monotonic() - self._began
+
+
 def many(first: int, count: int, processes: int) -> int:
-    began = time.monotonic()
-    total, clean, failed = Counter(), 0, []
+    progress, total, clean, failed = Progress(), Counter(), 0, []
     with multiprocessing.Pool(processes) as pool:
         for seed, figures, text in pool.imap_unordered(attempt, range(first, first + count), chunksize=4):
             if figures is None:
                 failed.append(seed)
-                print(f"\rseed {seed}: {text[:500]}", flush=True)
+                progress.make_room()
+                print(f"seed {seed}: {text[:500]}", flush=True)
             else:
                 clean += 1
                 total.add(figures)
-            if (clean + len(failed)) % 20 == 0:
-                passed = time.monotonic() - began
-                print(f"\r{clean} clean, {len(failed)} failed, {passed:.0f} s", end="", file=sys.stderr, flush=True)
-    print(f"\n{clean} seeds clean, {len(failed)} failed in {time.monotonic() - began:.0f} s: {total}")
+            progress.tell(clean, len(failed))
+    progress.make_room()
+    print(f"{clean} seeds clean, {len(failed)} failed in {progress.passed_s:.0f} s: {total}")
     if failed:
         print(f"failed: {sorted(failed)}; python -m tests.sim --seed {min(failed)} shows one")
     return 1 if failed else 0

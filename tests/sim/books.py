@@ -133,7 +133,7 @@ class Books:
             self._truth.violate(f"{name}, and nobody wanted that")
         if state == "TIMEOUT" and not any(story.timed_out for story in stories):
             self._truth.violate(f"{name}, and no time limit was reached")
-        if state == "NODE_FAIL" and not any(story.rebooted or story.hung or story.given_up for story in stories):
+        if state == "NODE_FAIL" and not any(_node_failed(story) for story in stories):
             self._truth.violate(f"{name}, and no node went down")
         if state == "FAILED":
             codes = {story.exit_code for story in ran if story.exit_recorded and not story.ended_by_us}
@@ -160,12 +160,10 @@ class Books:
             self._truth.violate(f"{name}: its command ran in the attempts {ran}, though it is not to be queued again")
         for number, failure in failures:
             stories = self._truth.of_attempt(job["job_id"], number)
-            if failure == "node_lost" and not any(story.rebooted or story.hung or story.given_up for story in stories):
+            if failure == "node_lost" and not any(_node_failed(story) for story in stories):
                 self._truth.violate(f"{name}: attempt {number} ended as node_lost, but {stories}")
-            # what ends by itself just before it would have been ended for trouble around it cannot be told from that
-            excused = any(story.timed_out or story.guard_killed or story.hung or story.given_up for story in stories)
-            over = self._complete(job["job_id"], number) and not excused
-            if over and job["state"] != "COMPLETED" and job["job_id"] not in self.cancelled:
+            over = self._complete(job["job_id"], number) and not any(story.given_up for story in stories)
+            if over and job["state"] != "COMPLETED":
                 self._truth.violate(f"{name}, but attempt {number} of it completed: {stories}")
 
     def _complete(self, job: int, attempt: int) -> bool:
@@ -213,3 +211,8 @@ class Books:
             held = [key for key, ours in node.supervised.items() if ours.holds_lease]
             if held:
                 self._truth.violate(f"at the end {held} still hold leases on {node.name}")
+
+
+def _node_failed(story: Story) -> bool:
+    """Also where its gang had begun on the other nodes, and the word to begin came too late for this one."""
+    return story.rebooted or story.given_up or story.left_waiting

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mgpu.core.launch import Launch
+from mgpu.core.lifecycle import START_HANGS
 from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer, PartAnswer
 from mgpu.remote.errors import RemoteError, Trouble
@@ -146,24 +147,17 @@ class VirtualNode:
             return "fenced"
         if gate.rpartition(":")[2] != token:
             raise RemoteError(f"the node cannot stop {key}: token {gate}")
-        if "clean" in records:
+        if "clean" in records or gate.split(":")[2] != self.boot_id:
             return "ended"
+        if reason == START_HANGS and "started" in records:
+            return "begun"
         if "stop" not in records:
             records["stop"] = reason
             self.world.note(f"{self.name}: {key} is told to stop: {reason}")
-        self._reap(key, token)
-        return "stopping"
-
-    def _reap(self, key: str, token: str) -> None:
-        supervised = self.supervised.get(key)
-        if supervised is None:
-            # of an earlier boot: nothing lives, and the reaper has only to say so
-            story = self.truth.story(key, self.name)
-            supervised = Supervised(self, key, token, (), Launch(""), story)
-            supervised.leader = False
-            self.supervised[key] = supervised
+        supervised = self.supervised[key]
         supervised.launch_reaper()
         self.later(self.world.between(0, 0.1), supervised.look_at_go)
+        return "stopping"
 
     def go(self, key: str, word: str) -> str:
         directory = self.find(key)

@@ -7,5 +7,11 @@ FAILED_ONCE = {
     743: "the exit of a job whose supervisor was killed was judged as its own",
     20002: "a gang whose first part had ended before the word reached the second never began there",
     20017: "a refusal without a fence ended a part that an earlier request still started",
+    287: "a part of a gang that was begun without it is lost, though its node never went down: so it should be",
+    336: "what was wanted of a part while contact was lost counted for more than what its node had ended it for",
+    1790: "a fence for a start that was refused arrived late, and ended a command that had begun since",
+    2057: "the same, with exit 0: the job was NODE_FAIL without a reason",
+    2763: "a start that was given up unheard began, and an srun ran again",
+    5393: "the same of a batch job that must not be queued again",
     1249: "a start was given up because nothing had been heard of it",
 }

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 GO_LIMIT_S = 300.0
 GRACE_S = 10.0
 STUCK_AFTER_S = 120.0
-HANGS_S = 50.0  # a start that takes so long may be given up
 
 
 class Supervised:
@@ -30,7 +29,6 @@ class Supervised:
         self.token = token
         self.uuids = uuids
         self.pid = node.new_pid()
-        self._asked_at = node.uptime
         self.leader = True
         self.runner = False
         self.command = False
@@ -108,7 +106,7 @@ class Supervised:
 
     def _go_is_late(self) -> None:
         if self._awaiting:
-            self._record("go", "abort")
+            self._story.left_waiting = self._record("go", "abort")
             self.look_at_go()
 
     def look_at_go(self) -> None:
@@ -141,7 +139,6 @@ class Supervised:
         if not self.runner:
             return
         self.command = True
-        self._story.hung = self.node.uptime - self._asked_at > HANGS_S
         self._killable = not self.world.chance(self.node.weather.unkillable)
         self._count()
         self.world.note(f"{self.node.name}: the command of {self.key} runs on {self.uuids}")
@@ -250,10 +247,16 @@ class Supervised:
 
     def _finish(self) -> None:
         self.leader = False
-        self._record("clean", f"{self.node.uptime:.2f}")
+        why = "=" if self._own_end() else self._records.get("stop", "-")
+        self._record("clean", f"{self.node.uptime:.2f}{':own' if why == '=' else ''}")
         output = self.node.directory(self.key).output
         sizes = f"{len(output['stdout'])},{len(output['stderr'])},"
-        self._event(f"ended {self._records.get('stop', '-')} {sizes} {self._records.get('exit', '')}")
+        self._event(f"ended {why} {sizes} {self._records.get('exit', '')}")
+
+    def _own_end(self) -> bool:
+        """A stop that came, if one did, came too late."""
+        exited = self._records.get("exit", "fail:")
+        return not exited.startswith("fail:") and ("stop" not in self._records or "told" not in self._records)
 
     # --- the reaper -------------------------------------------------------------------------------------------------
 
@@ -275,15 +278,23 @@ class Supervised:
         if self.node.uptime - since >= GRACE_S:
             if not started and "exit" not in self._records:
                 self.runner = self.leader = False
+            self._tell()
             self._kill_members()
             if self.node.uptime - since >= GRACE_S + STUCK_AFTER_S:
                 self._record("stuck", str(self.pid + 2))
         elif not told and self.command:
             told = True
+            self._tell()
             if self._obeys:
                 code = self.world.random.choice((143, 143, 0))
                 self._later(self.world.between(0, 0.5), lambda: self._end_members(code))
         self._later(self.world.between(0.1, 0.5 if self._killable else 5), lambda: self._reap(since, told))
+
+    def _tell(self) -> None:
+        """A signal reaches the command."""
+        if self.command:
+            self._story.ended_by_us = True
+            self._record("told", f"{self.node.uptime:.2f}")
 
     # --- records ----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ class Story:
     timed_out: bool = False
     ended_by_us: bool = False  # TERM or KILL reached the command before its end
     guard_killed: bool = False  # somebody killed the shells that watch over it
-    hung: bool = False  # before the command began
+    left_waiting: bool = False  # of a gang: the word to begin did not come in time
     rebooted: bool = False
     stored_as_ended: bool = False
     given_up: bool = False  # by an operator, without proof: until it is fenced it may run beside a later attempt

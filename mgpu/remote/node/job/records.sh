@@ -11,14 +11,17 @@
 #   ready    -> UPTIME                prepared and waiting for `go` (several nodes)
 #   go       -> run|abort             made by whoever comes first
 #   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
+#                                     (an empty file of that name: it took too long, and never begins)
 #   deadline -> UPTIME                re-read by the timer, so that the limit can be moved; whole seconds, rounded up
 #   signal   -> [B:]NUMBER@SECONDS    to be sent so long before the deadline; B: to the job's first process alone
 #   signalled -> UPTIME               it was, once
 #   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
 #   stop     -> CANCEL|TIMEOUT|...    written before TERM; OOM: the kernel ended it for want of memory;
 #                                     REQUEUE: the job itself wants to be queued again
+#   told     -> UPTIME                before the first signal of ours to a command that had not ended
 #   exit     -> CODE:UPTIME           or `fail:CLASS:TEXT` where the command never ran
-#   clean    -> UPTIME                nothing of the job is left on the node
+#   clean    -> UPTIME                nothing of the job is left on the node; UPTIME:own = and its exit is its own: a stop,
+#                                     if there was one, came too late
 #   append   -> 1                     the job's own files were begun by an earlier attempt
 #   stdout.base, stderr.base -> SIZE  of such a file before this attempt: what follows is its output
 #   sizes    -> OUT,ERR               how much was written in all; a later attempt may write on in the same files

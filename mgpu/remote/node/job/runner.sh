@@ -20,7 +20,10 @@ run() {
   leases_in_place "$2" || fail newcomer "the lease of $uuid was removed in between"
   uptime_now
   [ "$9" = - ] || record deadline $((${uptime%.*} + $9 + 1))
-  record started "$$:$uptime:$notice" || fail node "cannot record the start (disk full?)"
+  if ! record started "$$:$uptime:$notice"; then
+    [ -f "$dir/started" ] && fail aborted "stopped before it began"
+    fail node "cannot record the start (disk full?)"
+  fi
   event "started $uptime $notice $gate"
   oom_kills
   kills_before=$kills

@@ -38,7 +38,16 @@ unclaimed() {
   [ ! -L "$dir/pid" ] && [ ! -e "$dir/script" ] && grep -sqaz "^MGPU_TOKEN=$1\$" /proc/[0-9]*/environ
 }
 
-# stop KEY TOKEN REASON GRACE: fence what has not begun, end what has
+# bar: the name of the record `started` is taken by an empty file, so that the runner cannot make it. Of the two the first
+# one wins, however closely they meet
+bar() {
+  set -C
+  [ -L "$dir/started" ] || true >"$dir/started"
+  set +C
+  [ -f "$dir/started" ]
+} 2>/dev/null
+
+# stop KEY TOKEN REASON GRACE: fence what has not begun, end what has; START_HANGS ends only what has not
 op_stop() {
   dir=$root/$1
   [ -d "$dir" ] || mkdir -p "$dir" 2>/dev/null
@@ -58,10 +67,14 @@ op_stop() {
     end ok fenced
   elif [ "${value##*:}" != "$2" ]; then
     end failed token "$value"
-  elif [ -L "$dir/clean" ]; then
+  elif [ -L "$dir/clean" ] || [ "${value%":$boot:$2"}" = "$value" ]; then
+    # or it is of an earlier boot, which is told by its gate
     end ok ended
+  elif [ "$3" = START_HANGS ] && ! bar; then
+    if [ -L "$dir/started" ]; then end ok begun; else end failed node "cannot write to $dir (disk full?)"; fi
   else
-    record stop "$3"
+    # where nothing can be made any more, a file that is there takes the name: its end is not its own
+    record stop "$3" || [ -L "$dir/stop" ] || mv -f "$dir/step" "$dir/stop" 2>/dev/null
     launch_reaper "$2" "$4"
     end ok stopping
   fi
@@ -106,7 +119,7 @@ op_clean() {
     dir=$root/$key
     rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" "$dir"/signal* \
       "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
-      "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/reaper" "$dir/stuck"
+      "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/told" "$dir/reaper" "$dir/stuck"
   done
   forget_old
   end ok

@@ -116,6 +116,8 @@ reap() {
     members "$leader"
     [ -z "$value" ] && [ -z "$leader" ] && break
     uptime_now
+    # before the first signal that may reach the command: an exit that is recorded without it is the command's own
+    [ -z "$value" ] || [ ! -L "$dir/started" ] || [ -L "$dir/exit" ] || [ -L "$dir/told" ] || record told "$uptime"
     if [ "${uptime%.*}" -ge $kill_at ]; then
       # a runner that hangs before its job began has to go too
       [ -L "$dir/started" ] || [ -L "$dir/exit" ] || value="$value $leader"

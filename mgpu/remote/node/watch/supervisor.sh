@@ -92,12 +92,26 @@ finish() {
     sizes=$first,$second,
   fi
   uptime_now
-  record clean "$uptime"
   link_of stop
   why=${value:--}
   value=$said
   [ -n "$value" ] || link_of exit
+  if own_end "$value"; then
+    why='='
+    record clean "$uptime:own"
+  else
+    record clean "$uptime"
+  fi
   event "ended $why $sizes $value"
+}
+
+# own_end EXIT: the command ended by itself. What was to end it ($why) came too late: no signal was sent before
+own_end() {
+  case $why:$1 in
+    OOM:* | REQUEUE:* | *:fail:* | *:) return 1 ;;
+    -:*) [ ! -e "$dir/stop" ] ;;
+    *) [ ! -L "$dir/told" ] ;;
+  esac
 }
 
 # sizes_of -> first, second: how much this attempt has written to stdout and stderr; fails where a file is gone
