@@ -8,7 +8,7 @@ import os
 import select
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Protocol
 
@@ -74,7 +74,7 @@ class Login:
 
 class SshConnection:
     """A paramiko transport that is logged in. `address` is the peer's numeric address, or the name if unknown;
-    `logins` has one for each hop, the node's own last."""
+    `logins` has one for each hop, the node's own last; `release` is called when it is closed."""
 
     def __init__(
         self,
@@ -82,7 +82,9 @@ class SshConnection:
         address: str,
         sock: socket.socket | None,
         logins: tuple[Login, ...] = (),
+        release: Callable[[], None] = lambda: None,
     ) -> None:
+        self._release = release
         self._transport = transport
         self._sock = sock
         self.address = address
@@ -125,6 +127,7 @@ class SshConnection:
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._transport.close()
+        self._release()
 
 
 class LocalChannel:

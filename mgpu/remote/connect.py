@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from mgpu.config.sshconfig import SshTarget
 from mgpu.remote import hostkeys
 from mgpu.remote.channel import Login, SshConnection
 from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.gateways import Gateways
 
 # its threads log what we raise anyway
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -48,33 +49,73 @@ class OfferedKeys:
     agent: str  # in words
 
 
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A login with all that it goes through. `sock` is that of the first hop, None behind a proxy command."""
+
+    links: tuple[fabric.Connection, ...]
+    sock: socket.socket | None
+    logins: tuple[Login, ...]
+
+    @property
+    def transport(self) -> paramiko.Transport:
+        transport: paramiko.Transport = self.links[-1].client.get_transport()
+        return transport
+
+    def alive(self) -> bool:
+        return bool(self.transport.is_active())
+
+    def close(self) -> None:
+        for link in reversed(self.links):
+            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                link.close()
+        if self.sock is not None:
+            self.sock.close()
+
+
+_gateways: Gateways[object, _Chain] = Gateways(_Chain.alive, _Chain.close)
+
+
 def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLimits) -> SshConnection:
     """Raises RemoteError with a reason that says what to do."""
-    link: fabric.Connection | None = None
+    if not target.hops:
+        chain = _login((target,), node, own_known_hosts, limits, None)
+        return SshConnection(chain.transport, _address(chain.sock, target), chain.sock, chain.logins)
+    gateway, release = _gateways.borrow(
+        (target.hops, own_known_hosts), lambda: _login(target.hops, node, own_known_hosts, limits, None)
+    )
+    try:
+        chain = _login((target,), node, own_known_hosts, limits, gateway.links[-1])
+    except BaseException:
+        release()
+        raise
+    # what is under way to the node is not thrown away with the connection: others use the way there
+    return SshConnection(chain.transport, target.host, None, (*gateway.logins, *chain.logins), release)
+
+
+def _login(
+    hops: Sequence[SshTarget], node: str, own_known_hosts: Path, limits: LoginLimits, gateway: fabric.Connection | None
+) -> _Chain:
+    """Through all of them, beginning behind the gateway."""
+    links: list[fabric.Connection] = []
     sock: socket.socket | None = None
     logins: list[Login] = []
     try:
-        for hop in (*target.hops, target):
-            outermost = link is None
-            if outermost and not hop.proxy_command:
+        for hop in hops:
+            above = links[-1] if links else gateway
+            if above is None and not hop.proxy_command:
                 sock = _socket(hop, limits)
-            link = _connection(hop, node, own_known_hosts, limits, link, sock if outermost else None)
-            _open(link, hop)
-            shown = link.client.get_transport().get_remote_server_key()
-            accepted = link.connect_kwargs["auth_strategy"].last
+            links.append(_connection(hop, node, own_known_hosts, limits, above, sock if above is None else None))
+            _open(links[-1], hop)
+            shown = links[-1].client.get_transport().get_remote_server_key()
+            accepted = links[-1].connect_kwargs["auth_strategy"].last
             logins.append(Login(f"{shown.get_name()} {hostkeys.fingerprint(shown)}", accepted))
     except RemoteError:
-        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
-            if link is not None:
-                link.close()
-        if sock is not None:
-            sock.close()
+        _Chain(tuple(links), sock, ()).close()
         raise
-    assert link is not None  # the target itself is always a hop
-    transport = link.client.get_transport()
-    # keep the chain of gateways alive as long as the transport
-    transport.mgpu_link = link
-    return SshConnection(transport, _address(sock, target), sock, tuple(logins))
+    # as long as the transport lives, so does all that it goes through
+    links[-1].client.get_transport().mgpu_links = links
+    return _Chain(tuple(links), sock, tuple(logins))
 
 
 def keys_to_offer(hop: SshTarget) -> OfferedKeys:
@@ -89,9 +130,7 @@ def keys_to_offer(hop: SshTarget) -> OfferedKeys:
 
 
 def _address(sock: socket.socket | None, target: SshTarget) -> str:
-    if sock is not None and not target.hops:
-        return str(sock.getpeername()[0])
-    return target.host
+    return target.host if sock is None else str(sock.getpeername()[0])
 
 
 def _socket(hop: SshTarget, limits: LoginLimits) -> socket.socket:
