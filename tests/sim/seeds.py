@@ -1,4 +1,5 @@
-"""Seeds that once led to a violation, each with what was wrong then: they are run always, at their full size."""
+"""Seeds that once led to a violation, each with what was wrong then: they are run always, at their full size, in the
+weather that they stand for now and in that of the kinds that there always were."""
 
 FAILED_ONCE = {
     11: "a go that was lost was never given again, so that a gang waited until it was aborted",

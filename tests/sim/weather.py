@@ -68,5 +68,10 @@ def drawn(random: Random) -> Weather:
     return replace(CALM, **strengths)
 
 
+def earlier(weather: Weather) -> Weather:
+    """Without the kinds that came later: as it was when a seed failed before there were any."""
+    return replace(weather, **{kind: getattr(CALM, kind) for kind in _LATER})
+
+
 def strongest(kinds: frozenset[str] | set[str]) -> Weather:
     return replace(CALM, **{kind: _RANGES[kind] for kind in kinds})
