@@ -24,7 +24,7 @@ Examples:
     examples=EXAMPLES,
 )
 def daemon(session: Session, /, personal: bool, ensure: bool) -> int:
-    """Be the master, in the foreground, until SIGTERM, ^C or `mgpu stop`. Jobs run on without it."""
+    """Be the master, in the foreground, until SIGTERM, ^C or `mgpu stop`. Jobs run on without it. SIGHUP reloads."""
     if ensure:
         start.ensure(session.location())
         return 0

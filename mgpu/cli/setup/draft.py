@@ -18,7 +18,7 @@ COLUMN = 40  # where comments begin
 
 CLUSTER = """\
 # The cluster, as mgpu sees it: written by `mgpu init`, yours to edit.
-# Every key, unit and default: docs/configuration.md. After a change: mgpu config check, then mgpu stop (jobs run on).
+# Every key, unit and default: docs/configuration.md. After a change: mgpu config reload (jobs run on).
 
 inventory: inventory/                   # every .yaml file there: the nodes
 
