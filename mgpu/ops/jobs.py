@@ -35,7 +35,18 @@ def show_job(context: Context, job_id: JobId) -> Json:
     parts = attempts[-1][1] if attempts else []
     shown = render.job(job, parts, context.control.waits().get(job_id))
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
+    shown["device_trouble"] = _device_trouble(context, job_id)
     return shown
+
+
+def _device_trouble(context: Context, job_id: JobId) -> list[str]:
+    """What speaks against the GPUs that it holds: somebody else on them, a fault."""
+    return [
+        f"{view.name} GPU {label(device.index)}: {device.reason.partition('; ')[2]}"
+        for view in context.control.views()
+        for device in view.devices
+        if device.job_id == job_id and "; " in device.reason
+    ]
 
 
 def why(context: Context, job_id: JobId) -> Json:

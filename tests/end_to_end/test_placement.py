@@ -134,6 +134,24 @@ def test_outsiders_are_seen_named_and_avoided(cluster: Cluster) -> None:
     cluster.await_job(waiting, "COMPLETED")  # free again by itself
 
 
+def test_who_comes_to_a_gpu_that_is_allocated_is_a_conflict(cluster: Cluster) -> None:
+    """Shown on the node and on the job, which runs on."""
+    job_id = cluster.submit("--node-gpu-ids", "node001:2", "--", "sleep", "1000")
+    cluster.await_running(job_id)
+    node = cluster.lab.node("node001")
+    pid = int(node.fault("outsider", 2, "bob"))
+    try:
+        until("the conflict", lambda: "conflict" in cluster.json("node", "probe", "node001")["gpus"][2]["reason"])
+        assert cluster.node("node001")["gpus"][2]["state"] == "allocated"
+        [trouble] = cluster.json("show", "job", job_id)["device_trouble"]
+        assert trouble.startswith(f"node001 GPU 2: conflict with bob, pid {pid}, sleep")
+        assert f"conflict with bob, pid {pid}" in cluster("show", job_id).out
+    finally:
+        node.fault("outsider", "stop")
+    until("no conflict", lambda: not cluster.json("node", "probe", "node001")["gpus"][2]["reason"].count("conflict"))
+    assert cluster.job(job_id)["state"] == "RUNNING"
+
+
 def test_two_masters_never_share_a_gpu(cluster: Cluster, make_cluster: ClusterMaker) -> None:
     """They do not know of each other; the leases on the nodes do."""
     other = make_cluster(cluster.lab)
