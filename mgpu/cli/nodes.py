@@ -5,7 +5,7 @@ from __future__ import annotations
 from mgpu import clock
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import command
-from mgpu.cli.text import clean, colourful, duration, epoch, gib, gpu_label, painted, table
+from mgpu.cli.text import clean, colourful, duration, epoch, gib, gpu_label, local_time, painted, table
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -85,6 +85,10 @@ def machine_lines(node: dict[str, Any]) -> list[str]:
             facts[name] = f"{amounts[0]} GiB free" + (f" of {gib(total)} GiB" if total else "")
     if abs(told.get("clock_offset_s") or 0) >= CLOCK_OFFSET_TOLD_S:
         facts["clock"] = f"{told['clock_offset_s']:+g} s against ours"
+    facts["maintenance"] = "; ".join(
+        f"{local_time(each['from'])} to {local_time(each['to'])} {each['reason']}".rstrip()
+        for each in node.get("maintenance") or ()
+    )
     facts["NVLink"] = ", ".join(told.get("nvlink") or ())
     xid = told.get("xid")
     facts["XID"] = "the kernel's log may not be read there" if isinstance(xid, str) else "; ".join(xid or ())

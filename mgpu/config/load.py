@@ -146,6 +146,12 @@ def _partitions(settings: Settings, placed: list[Placed]) -> dict[str, Partition
     }
 
 
+def _with_windows(node: NodeConfig, settings: Settings) -> NodeConfig:
+    """Those of all nodes come on top of its own."""
+    windows = (*node.facts.maintenance, *settings.maintenance)
+    return replace(node, facts=replace(node.facts, maintenance=windows))
+
+
 def _in_order(document: Document) -> list[str]:
     return [str(fault) for fault in sorted(set[Fault](document.faults))]
 
@@ -159,7 +165,8 @@ def _config(
     networking, retries = settings.networking, settings.retries
     return Config(
         path=path.absolute(),
-        nodes=tuple(item.node for item in placed) or (this_machine(),),
+        nodes=tuple(_with_windows(item.node, settings) for item in placed)
+        or (_with_windows(this_machine(), settings),),
         cluster_name=settings.cluster.name,
         state_dir=settings.master.state_dir,
         idle_exit_s=settings.master.idle_exit,

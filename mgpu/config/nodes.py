@@ -211,6 +211,7 @@ def _node(entry: NodeDefaults, name: str, beside: Mapping[str, str]) -> NodeConf
             partitions=tuple(entry.partition),
             switch=entry.switch,
             gpu_memory_mib=None if entry.gpu_memory is None else entry.gpu_memory >> 20,
+            maintenance=tuple(entry.maintenance),
         ),
         external=external_policy(entry.external),
         network_address=beside["network.address"],

@@ -10,12 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    model_validator,
+)
 
 from mgpu.config import times
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import DAY_S, OUTPUT_MAX
 from mgpu.config.sshconfig import parse_jump
+from mgpu.core.plan import Window
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _POLICY = re.compile(r"fill_first|spread|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -166,6 +176,25 @@ def _given(value: Any) -> Any:
     return value
 
 
+_WINDOW_KEYS = ("from", "to", "reason")
+_WINDOW_FORM = "{from: 2026-12-01 08:00, to: 2026-12-01 12:00, reason: ...}"
+
+
+def _window(value: Any) -> Window:
+    if not isinstance(value, dict) or not all(value.get(key) for key in _WINDOW_KEYS[:2]):
+        raise ValueError(f"must be like {_WINDOW_FORM}")
+    wrong = next((key for key in value if key not in _WINDOW_KEYS), None)
+    if wrong is not None:
+        raise ValueError(f"unknown key {wrong!r}{did_you_mean(str(wrong), _WINDOW_KEYS)}")
+    told = {key: value.get(key) or "" for key in _WINDOW_KEYS}
+    if not all(isinstance(each, str) and each.isprintable() for each in told.values()):
+        raise ValueError("must be text")
+    start, end = times.moment(told["from"]), times.moment(told["to"])
+    if end <= start:
+        raise ValueError(f"ends at {told['to']}, before it begins")
+    return Window(start, end, f"{told['from']} to {told['to']}", told["reason"])
+
+
 Whole = Annotated[int, _reading(_whole)]
 Count = Annotated[Whole, Field(ge=0)]
 Port = Annotated[Whole, Field(ge=1, le=65535)]
@@ -184,6 +213,7 @@ SecondsOrNever = Annotated[float, _reading(times.seconds_or_never), Field(gt=0)]
 SizeBytes = Annotated[int, _reading(_size)]
 LimitS = Annotated[int | None, _reading(_limit)]
 PlanningS = Annotated[int, _reading(_planning)]
+Maintenance = list[Annotated[Window, PlainValidator(_window)]]
 
 
 class Ssh(Section):
@@ -224,6 +254,7 @@ class NodeDefaults(Section):
     network: Network = Network()
     external: External = External()
     health: NodeHealth = NodeHealth()
+    maintenance: Maintenance = []
     nvidia_smi: Program = ""
     workdir: RemotePath = ""
     run_dir: RemotePath = ""
@@ -306,6 +337,7 @@ class Settings(Section):
     health: Health = Health()
     output: Output = Output()
     external: External = External()
+    maintenance: Maintenance = []
 
 
 class InventoryFile(Section):

@@ -1,8 +1,9 @@
-"""Durations as people write them. A value is text here: YAML never had the chance to make 5400 of 1:30:00."""
+"""Times as people write them. A value is text here: YAML never had the chance to make 5400 of 1:30:00."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Final
 
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -10,6 +11,7 @@ _WITH_UNIT = re.compile(r"([0-9]+)\s*([smhd])")
 _PLAIN = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _SLURM = re.compile(r"(?:(?P<days>[0-9]+)-)?(?P<rest>[0-9]+(?::[0-9]+){0,2})")
 _NEVER = ("none", "never", "unlimited", "infinite")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?")
 
 
 def seconds(text: str) -> float:
@@ -26,6 +28,16 @@ def limit_s(text: str) -> int | None:
     if text.lower() in _NEVER:
         return None
     return 60 * int(text) if re.fullmatch(r"[0-9]+", text) else _marked(text, "30 (minutes), 1:30:00, 7-0, 2h or none")
+
+
+def moment(text: str) -> float:
+    """`2026-12-01 08:00`, by the clock on this machine's wall: seconds since the epoch. Raises ValueError."""
+    try:
+        if _MOMENT.fullmatch(text):
+            return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError(f"{text!r} is no day and time: write it like 2026-12-01 08:00 (local time of the head node)")
 
 
 def _marked(text: str, forms: str) -> int:

@@ -7,7 +7,7 @@ takes, how it is split, which nodes it shuns, and whether it could ever be met.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mgpu.core import capacity as cap
@@ -22,7 +22,8 @@ from mgpu.core.smi.mig import label
 class Ask:
     """`sizes` are the GPUs of each part; () = a wide job, to be spread over `most_parts` nodes at most.
 
-    `kinds` None = any kind. `impossible` "" = the inventory could meet it.
+    `kinds` None = any kind. `impossible` "" = the inventory could meet it. `closed`: the nodes where it may not start
+    for now, with the reason.
     """
 
     request: Request
@@ -32,6 +33,7 @@ class Ask:
     most_parts: int
     shunned: frozenset[NodeName] = frozenset()
     impossible: str = ""
+    closed: Mapping[NodeName, str] = field(default_factory=dict)
 
     def need_on(self, node: NodeName) -> int:
         """The GPUs that the smallest part which may go to this node needs."""
@@ -106,7 +108,7 @@ def _shunned(node: NodeView, ask: Ask) -> str:
 
 
 def _unusable(node: NodeView, ask: Ask) -> str:
-    return "" if node.usable else node.reason or "not usable"
+    return ask.closed.get(node.name, "") if node.usable else node.reason or "not usable"
 
 
 def _taken_alone(node: NodeView, ask: Ask) -> str:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from mgpu.core.feasible import Ask, Verdict, ask_for, examine
 from mgpu.core.model import NodeName, Request
-from mgpu.core.plan import Batch, DeviceState, NodeView, Snapshot, Wait
+from mgpu.core.plan import Batch, Closed, DeviceState, NodeView, Snapshot, Wait
 
 MOST = 50_000  # verdicts kept; the batches behind them are looked at anew each time
 
 _Nodes = tuple[NodeView, ...]
+_Group = tuple[Request, tuple[NodeName, ...], Closed]
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._inventory: dict[NodeName, tuple[NodeView, NodeView]] = {}  # as it was seen, and what of it stays
-        self._examined: dict[tuple[Request, tuple[NodeName, ...]], Examined] = {}
+        self._examined: dict[_Group, Examined] = {}
 
     def begin(self, snapshot: Snapshot) -> None:
         """Forgets what no longer holds, and what nobody asks for any more."""
@@ -50,20 +51,25 @@ class Memory:
         for node in snapshot.nodes:
             known = self._inventory.get(node.name)
             inventory[node.name] = known if known is not None and known[0] is node else (node, _lasting(node))
-        asked = {(batch.request, batch.avoid) for batch in snapshot.batches}
+        asked = {_group(batch) for batch in snapshot.batches}
         if [lasting for _, lasting in inventory.values()] != [lasting for _, lasting in self._inventory.values()]:
             asked = set()
         self._inventory = inventory
         self._examined = {group: found for group, found in self._examined.items() if group in asked}
 
     def examined(self, batch: Batch, nodes: _Nodes) -> Examined:
-        group = (batch.request, batch.avoid)
+        group = _group(batch)
         found = self._examined.get(group)
         if found is None:
-            found = Examined(ask_for(batch.request, nodes, batch.avoid))
+            ask = ask_for(batch.request, nodes, batch.avoid)
+            found = Examined(replace(ask, closed=dict(batch.closed)) if batch.closed else ask)
             if len(self._examined) * len(nodes) < MOST:
                 self._examined[group] = found
         return found
+
+
+def _group(batch: Batch) -> _Group:
+    return batch.request, batch.avoid, batch.closed
 
 
 def _lasting(node: NodeView) -> NodeView:

@@ -16,6 +16,16 @@ from mgpu.core.model import DeviceUuid, JobId, NodeName, Request, Word
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Maintenance, from `start` until before `end`; `shown` is that in the words of the inventory."""
+
+    start: float
+    end: float
+    shown: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """A node as the inventory describes it, as far as planning needs it. `devices` None = all GPUs are ours.
     `gpu_memory_mib`: of a GPU that does not tell its own."""
@@ -28,6 +38,7 @@ class NodeFacts:
     partitions: tuple[str, ...] = ()
     switch: str = ""
     gpu_memory_mib: int | None = None
+    maintenance: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +126,7 @@ class NodeView:
     exclusive: JobId | None = None
     only: tuple[int, ...] | None = None  # the inventory's `devices`: the indices that are mgpu's
     links: tuple[tuple[int, int, int], ...] = ()  # NVLink: (GPU, GPU, links) of each linked pair
+    maintenance: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,7 @@ class PendingJob:
     not_before: float = 0.0
     avoid: tuple[NodeName, ...] = ()
     failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
+    span_s: float = 0.0  # how long it may run; 0 = nobody asks, there is no maintenance
 
     @property
     def rank(self) -> tuple[int, float, JobId]:
@@ -134,13 +147,19 @@ class PendingJob:
         return -self.priority, self.submit_time, self.job_id
 
 
+Closed = tuple[tuple[NodeName, str], ...]  # nodes that may not be used for now, each with the reason
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Jobs that ask for the same and avoid the same nodes, in the order of their ranks; at least one."""
+    """Jobs that ask for the same, may run as long and avoid the same nodes, in the order of their ranks; at least
+    one. `closed`: nodes where they would run into maintenance."""
 
     request: Request
     avoid: tuple[NodeName, ...]
+    span_s: float
     jobs: Sequence[PendingJob]
+    closed: Closed = ()
 
 
 @dataclass(frozen=True, slots=True)

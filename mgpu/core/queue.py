@@ -12,7 +12,11 @@ from collections.abc import Iterable, Mapping
 from mgpu.core.model import JobId, NodeName, Request
 from mgpu.core.plan import Batch, PendingJob
 
-_Group = tuple[Request, tuple[NodeName, ...]]
+_Group = tuple[Request, tuple[NodeName, ...], float]
+
+
+def _group(job: PendingJob) -> _Group:
+    return job.request, job.avoid, job.span_s
 
 
 def _rank(job: PendingJob) -> tuple[int, float, JobId]:
@@ -44,7 +48,7 @@ class Queue:
         job = self._jobs.pop(job_id, None)
         if job is None or self._timed.pop(job_id, None) is not None:
             return
-        group = (job.request, job.avoid)
+        group = _group(job)
         jobs = self._batches[group]
         del jobs[bisect_left(jobs, job.rank, key=_rank)]
         if not jobs:
@@ -60,13 +64,13 @@ class Queue:
 
 
 def _insert(batches: dict[_Group, list[PendingJob]], job: PendingJob) -> None:
-    insort(batches.setdefault((job.request, job.avoid), []), job, key=_rank)
+    insort(batches.setdefault(_group(job), []), job, key=_rank)
 
 
 def _with(batches: Mapping[_Group, list[PendingJob]], jobs: Iterable[PendingJob]) -> dict[_Group, list[PendingJob]]:
     found = dict(batches)
     for job in jobs:
-        group = (job.request, job.avoid)
+        group = _group(job)
         found[group] = [*found.get(group, ()), job]
         found[group].sort(key=_rank)
     return found

@@ -153,21 +153,23 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
     serving = [node for node in allowed if _serves(node, ask)]
     idle = [node for node in allowed if not _serves(node, ask)]
     if ask.shape.named and idle:
-        return "ReqNodeNotAvail", _why_down(idle)
+        return "ReqNodeNotAvail", _why_down(idle, ask)
     if idle and not enough(ask, serving):
         lead = "too few nodes that could do it are usable: " if len(allowed) > 1 else ""
-        return "NodeDown", lead + _why_down(idle)
+        closed = all(node.usable and node.name in ask.closed for node in idle)
+        return "Maintenance" if closed else "NodeDown", lead + _why_down(idle, ask)
     return None
 
 
 def _serves(node: NodeView, ask: Ask) -> bool:
     """Usable, and its GPUs can be read if the job needs any."""
     readable = any(device.state is not DeviceState.UNKNOWN for device in node.devices)
-    return node.usable and (readable or not ask.need_on(node.name))
+    return node.usable and node.name not in ask.closed and (readable or not ask.need_on(node.name))
 
 
-def _why_down(nodes: Sequence[NodeView]) -> str:
-    shown = "; ".join(f"{node.name}: {node.reason or 'not usable'}" for node in nodes[:3])
+def _why_down(nodes: Sequence[NodeView], ask: Ask) -> str:
+    reasons = [(ask.closed.get(node.name) if node.usable else "") or node.reason or "not usable" for node in nodes[:3]]
+    shown = "; ".join(f"{node.name}: {reason}" for node, reason in zip(nodes[:3], reasons, strict=True))
     return shown if len(nodes) <= 3 else f"{shown}; and {len(nodes) - 3} more"
 
 

@@ -44,6 +44,7 @@ def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: External
         gpu_type=facts.gpu_type,
         exclusive=holds.exclusive,
         only=facts.devices,
+        maintenance=facts.maintenance,
         links=node.observation.machine.links if node.observation else (),
     )
 

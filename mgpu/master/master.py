@@ -89,7 +89,7 @@ class Master:
         self._make_views = planning.Views(config)
         self._memory = Memory()
         self._views: tuple[NodeView, ...] = ()
-        self._waiting = Waiting(store)
+        self._waiting = Waiting(store, planning.spans(config))
         self._waits: Mapping[JobId, Wait] = {}
         self._plan_in = 0.0  # seconds until a job's back-off ends
         self._gone: dict[NodeName, deque[Gone]] = {}
@@ -219,7 +219,7 @@ class Master:
     # --- planning ---------------------------------------------------------------------------------------------------
 
     def _refresh_views(self, board: Board) -> None:
-        self._views = self._make_views.of(self._nodes, board, self._gone)
+        self._views = self._make_views.of(self._nodes, board, self._gone, self._clock.now())
 
     def _plan(self, board: Board, now: float) -> Board:
         queue = self._waiting.read()

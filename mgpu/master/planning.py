@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mgpu.config.model import Config, NodeConfig
-from mgpu.core import lifecycle
+from mgpu.config.model import DAY_S, Config, NodeConfig
+from mgpu.core import lifecycle, maintenance
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node, Observation
 from mgpu.core.plan import NodeHolds, NodeView, Snapshot, Start
@@ -42,6 +42,7 @@ class _Seen:
     node: Node
     holds: NodeHolds
     owed: int
+    maintenance: str  # under way
 
 
 class Views:
@@ -52,14 +53,15 @@ class Views:
         self._made: dict[NodeName, tuple[_Seen, NodeView]] = {}
 
     def of(
-        self, nodes: Mapping[NodeName, Node], board: Board, gone: Mapping[NodeName, Sequence[Gone]]
+        self, nodes: Mapping[NodeName, Node], board: Board, gone: Mapping[NodeName, Sequence[Gone]], now: float
     ) -> tuple[NodeView, ...]:
         holds = _holds(board)
         owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
         found = []
         for entry in self._config.nodes:
             node = _without(nodes.get(entry.name, Node(entry.name)), gone.get(entry.name, ()))
-            seen = _Seen(node, holds.get(entry.name, NodeHolds()), owed[entry.name])
+            closed = maintenance.under_way(entry.facts.maintenance, now)
+            seen = _Seen(node, holds.get(entry.name, NodeHolds()), owed[entry.name], closed)
             made = self._made.get(entry.name)
             if made is None or made[0] != seen:
                 view = _view(entry, seen)
@@ -73,6 +75,8 @@ def _view(entry: NodeConfig, seen: _Seen) -> NodeView:
     view = node_view(entry.facts, seen.node, seen.holds, entry.external)
     if view.usable and seen.owed:
         return replace(view, usable=False, reason=f"{seen.owed} given-up jobs are looked for first")
+    if view.usable and seen.maintenance:
+        return replace(view, usable=False, reason=seen.maintenance)
     return view
 
 
@@ -115,7 +119,26 @@ def _without(node: Node, gone: Iterable[Gone]) -> Node:
 
 
 def snapshot(config: Config, nodes: tuple[NodeView, ...], queue: Queue, now: float) -> Snapshot:
-    return Snapshot(now, nodes, *queue.at(now), config.default_policy)
+    batches, later = queue.at(now)
+    if any(node.maintenance for node in nodes):
+        batches = tuple(replace(batch, closed=maintenance.closed_to(batch.span_s, nodes, now)) for batch in batches)
+    return Snapshot(now, nodes, batches, later, config.default_policy)
+
+
+def spans(config: Config) -> Callable[[Job], float]:
+    """How long a job may run; 0 for all where no maintenance is planned, so that equal requests stay one batch."""
+    planned = any(node.facts.maintenance for node in config.nodes)
+
+    def span_s(job: Job) -> float:
+        if not planned:
+            return 0.0
+        if job.spec.time_limit_s is not None:
+            return job.spec.time_limit_s
+        named = job.spec.request.partition.split(",") if job.spec.request.partition else config.partitions
+        times = [config.partitions[name].planning_time_s for name in named if name in config.partitions]
+        return max(times, default=DAY_S)
+
+    return span_s
 
 
 def stale_nodes(start: Start, observations: Mapping[NodeName, Observation | None], now: float) -> list[NodeName]:

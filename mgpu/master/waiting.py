@@ -7,6 +7,8 @@ happened forgets, and all of it is read anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mgpu.core.model import Job, JobState
 from mgpu.core.plan import PendingJob
 from mgpu.core.queue import Queue
@@ -14,8 +16,9 @@ from mgpu.store.store import Store
 
 
 class Waiting:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, span_s: Callable[[Job], float] = lambda job: 0.0) -> None:
         self._store = store
+        self._span_s = span_s
         self._queue: Queue | None = None
 
     def forget(self) -> None:
@@ -27,7 +30,7 @@ class Waiting:
         queue, self._queue = self._queue, None  # not to be trusted if reading fails
         if queue is None:
             with self._store.read() as reader:
-                queue = Queue(_pending(job) for job in reader.pending())
+                queue = Queue(self._pending(job) for job in reader.pending())
         elif touched:
             with self._store.read() as reader:
                 jobs = reader.jobs_of(touched)
@@ -35,19 +38,19 @@ class Waiting:
                 queue.drop(job_id)
             for job in jobs:
                 if job.state is JobState.PENDING:
-                    queue.put(_pending(job))
+                    queue.put(self._pending(job))
         self._queue = queue
         return queue
 
-
-def _pending(job: Job) -> PendingJob:
-    return PendingJob(
-        job.job_id,
-        job.user,
-        job.spec.request,
-        job.spec.priority,
-        job.submit_time,
-        job.not_before,
-        job.avoid,
-        job.attempt,
-    )
+    def _pending(self, job: Job) -> PendingJob:
+        return PendingJob(
+            job.job_id,
+            job.user,
+            job.spec.request,
+            job.spec.priority,
+            job.submit_time,
+            job.not_before,
+            job.avoid,
+            job.attempt,
+            self._span_s(job),
+        )

@@ -33,8 +33,9 @@ def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
     with context.store.read() as r:
         stored = {node.name: node for node in r.nodes()}
         users = {job.job_id: job.user for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
+    now = clock.now()
     return [
-        render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name), users)
+        render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name), users, now)
         for config in configs
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 from mgpu.config.model import NodeConfig
 from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part
 from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Observation
-from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait
+from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait, Window
 from mgpu.core.shape import shape_of
 from mgpu.core.views import NO_INDEX
 
@@ -92,7 +92,7 @@ def attempt(value: Attempt, parts: Iterable[Part]) -> Json:
     }
 
 
-def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping[JobId, str]) -> Json:
+def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping[JobId, str], now: float) -> Json:
     """`users`: whose the jobs on it are."""
     seen = stored.observation
     devices = view.devices if view else ()
@@ -106,6 +106,7 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping
         "gpu_type": config.facts.gpu_type or _only_name(devices),
         "last_seen": moment(stored.last_seen),
         "gpus": [gpu(device, stored, users) for device in devices],
+        "maintenance": [window(one) for one in config.facts.maintenance if one.end > now],
         "drain": mark(stored.mark(MarkKind.DRAINED, WHOLE)),
         "use": _use(devices),
         "jobs": view.jobs if view else 0,
@@ -155,6 +156,10 @@ def gpu(device: DeviceView, stored: Node, users: Mapping[JobId, str]) -> Json:
         "drain": mark(stored.mark(MarkKind.DRAINED, *names)),
         "suspect": mark(stored.mark(MarkKind.SUSPECT, *names)),
     }
+
+
+def window(value: Window) -> Json:
+    return {"from": moment(value.start), "to": moment(value.end), "reason": value.reason}
 
 
 def mark(value: Mark | None) -> Json | None:

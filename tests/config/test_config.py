@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 
 import pytest
 
 from mgpu.config import Config, PartitionConfig, SshSettings, load
 from mgpu.core.errors import ConfigError
-from mgpu.core.plan import ExternalPolicy
+from mgpu.core.plan import ExternalPolicy, Window
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -259,3 +260,18 @@ def test_old_words_are_read_and_told(here: Path) -> None:
     assert config.default_policy == "spread"
     assert "c.yaml:1:10: nodes.0.name is read as node_id: please write it so" in config.warnings
     assert len(config.warnings) == 5
+
+
+def test_maintenance_of_a_node_and_of_all(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    config = loaded(
+        "maintenance:\n- {from: '2026-12-01 08:00', to: 2026-12-01T12:00:30, reason: power}\n"
+        "defaults: {maintenance: [{from: 2026-07-01 08:00, to: 2026-07-02 08:00}]}\n"
+        "nodes: [{node_id: a}, {node_id: b, maintenance: []}]\n"
+    )
+    power = Window(1796108400.0, 1796122830.0, "2026-12-01 08:00 to 2026-12-01T12:00:30", "power")
+    summer = Window(1782885600.0, 1782972000.0, "2026-07-01 08:00 to 2026-07-02 08:00")
+    assert [node.facts.maintenance for node in config.nodes] == [(summer, power), (power,)]
+    monkeypatch.undo()
+    time.tzset()

@@ -177,3 +177,28 @@ def test_an_empty_inventory_folder_is_a_fault() -> None:
     Path("inv").mkdir(mode=0o755)
     os.mkfifo("inv/pipe.txt")
     assert faults("inventory: inv\n") == ["c.yaml:1:12: inventory: inv holds no .yaml file"]
+
+
+@pytest.mark.parametrize(
+    ("window", "what"),
+    [
+        ("x", "must be like {from: 2026-12-01 08:00, to: 2026-12-01 12:00, reason: ...}"),
+        ("{from: 2026-12-01 08:00}", "must be like {from: 2026-12-01 08:00, to: 2026-12-01 12:00, reason: ...}"),
+        ("{from: 2026-12-01 08:00, to: 2026-12-01 12:00, raeson: x}", "unknown key 'raeson' - did you mean 'reason'?"),
+        ("{from: 2026-12-01 08:00, to: 2026-12-01 08:00}", "ends at 2026-12-01 08:00, before it begins"),
+        ("{from: [1], to: 2026-12-01 08:00}", "must be text"),
+        (
+            "{from: tomorrow, to: 2026-12-01 08:00}",
+            "'tomorrow' is no day and time: write it like 2026-12-01 08:00 (local time of the head node)",
+        ),
+        (
+            "{from: 2026-12-01 08:00, to: 2026-12-32 08:00}",
+            "'2026-12-32 08:00' is no day and time: write it like 2026-12-01 08:00 (local time of the head node)",
+        ),
+    ],
+)
+def test_a_window_that_cannot_be_read(window: str, what: str) -> None:
+    good = "{from: 2026-12-01 08:00, to: 2026-12-01 12:00}"
+    assert faults(f"maintenance: [{good}, {window}]\n") == [f"c.yaml:1:63: maintenance.1: {what}"]
+    told = faults(f"nodes:\n- node_id: a\n  maintenance:\n  - {window}\n")
+    assert told == [f"c.yaml:4:5: nodes.0.maintenance.0: {what}"]

@@ -1,0 +1,29 @@
+"""Maintenance windows: no job runs there in that time, so none starts that could run into it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mgpu.core.model import NodeName
+from mgpu.core.plan import Closed, NodeView, Window
+from mgpu.core.timelimit import render_time_limit
+
+
+def words(window: Window) -> str:
+    return f"maintenance {window.shown}: {window.reason}" if window.reason else f"maintenance {window.shown}"
+
+
+def under_way(windows: Iterable[Window], now: float) -> str:
+    """Why nothing starts there now; "" = no window is open."""
+    return next((words(window) for window in windows if window.start <= now < window.end), "")
+
+
+def closed_to(span_s: float, nodes: Iterable[NodeView], now: float) -> Closed:
+    """The nodes where a job that may take so long must not start now, each with the reason."""
+    found: list[tuple[NodeName, str]] = []
+    for node in nodes:
+        ahead = [window for window in node.maintenance if now < window.start < now + span_s]
+        if ahead:
+            first = min(ahead, key=lambda window: window.start)
+            found.append((node.name, f"{words(first)}; a job of {render_time_limit(int(span_s))} would run into it"))
+    return tuple(found)
