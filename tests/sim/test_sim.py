@@ -116,3 +116,8 @@ def test_sees_that_a_node_resumes_by_itself(monkeypatch: pytest.MonkeyPatch) -> 
     real = health.seen
     monkeypatch.setattr(health, "seen", lambda node, seen, now: health.resume(real(node, seen, now), 3, now))
     assert "but drained are" in found({"drained"})
+
+
+def test_sees_that_a_wish_that_came_too_late_is_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcile, "_own_end", lambda found: False)
+    assert "of it completed" in found({"cut", "unheard"})
