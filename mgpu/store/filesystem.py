@@ -3,6 +3,8 @@ system gives, and file locks there are a matter of luck."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path, PurePath
 
 NETWORK_TYPES = frozenset(
@@ -19,6 +21,22 @@ def network_type(path: Path) -> str:
         return ""
     kind = type_of(path.resolve(), mounts)
     return kind if kind in NETWORK_TYPES else ""
+
+
+def disk_fault(path: Path) -> str:
+    """Why the file cannot be read to its end, or none written beside it; "" = the disk does both. SQLite tells a disk
+    that has gone as a damaged file, and who then puts that file aside loses a sound one."""
+    try:
+        with path.open("rb") as file:
+            while file.read(1 << 20):
+                pass
+        with tempfile.TemporaryFile(dir=path.parent) as probe:
+            probe.write(b"x")
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def type_of(path: PurePath, mounts: str) -> str:

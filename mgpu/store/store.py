@@ -23,7 +23,7 @@ from mgpu import clock
 from mgpu.core.errors import StoreError
 from mgpu.core.model import JobId
 from mgpu.store import tables
-from mgpu.store.filesystem import network_type
+from mgpu.store.filesystem import disk_fault, network_type
 from mgpu.store.group import Group
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
@@ -156,6 +156,10 @@ class Store:
 
 def _in_words(path: Path, cause: str) -> StoreError:
     if "malformed" in cause or "not a database" in cause:
+        if fault := disk_fault(path):
+            return StoreError(
+                f"{path}: its disk fails ({fault})", "mend or mount it again, then: mgpu stop; nothing else is needed"
+            )
         return StoreError(
             f"{path}: the database is damaged ({cause})",
             "stop the master, move the file away with its -wal and -shm, and put a copy back or start with none",

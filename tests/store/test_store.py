@@ -5,6 +5,7 @@ import sys
 import textwrap
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -12,6 +13,7 @@ from sqlalchemy import text
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, Audit, DeviceUuid, JobState, NodeName, NodeState, Request
 from mgpu.core.observation import Node, Observation
+from mgpu.store.filesystem import disk_fault
 from mgpu.store.reading import JobFilter
 from mgpu.store.store import Store
 from mgpu.store.writing import HoldConflict
@@ -270,3 +272,12 @@ def test_touched_jobs_are_told_once(store):
     job_id = add(store, "a")
     assert store.take_touched() == {job_id}
     assert store.take_touched() == set()
+
+
+def test_a_disk_that_fails_is_told_from_a_damaged_file(tmp_path):
+    """SQLite has one word for both, and the advice is the opposite: there the file is sound."""
+    sound = tmp_path / "mgpu.db"
+    sound.write_bytes(b"no database")
+    assert disk_fault(sound) == ""
+    assert disk_fault(tmp_path / "gone") == "No such file or directory"
+    assert disk_fault(Path("/proc/self/mem")) == "Input/output error"  # as what lies on a disk that has gone
