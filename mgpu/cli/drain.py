@@ -107,7 +107,8 @@ def drained(answer: dict[str, Any]) -> str:
 
 
 def resumed(answer: dict[str, Any]) -> str:
-    done = "resumed" if answer.get("changed") else "was not drained"
+    nothing = "was neither drained nor suspect" if answer.get("gpus") else "was not drained"
+    done = "resumed" if answer.get("changed") else nothing
     text = f"{place_of(answer)}: {done}"
     if not answer.get("gpus") and (answer.get("state") != "UP" or answer.get("reason")):
         text += f"; {clean(answer.get('state'))} {clean(answer.get('reason'))}".rstrip()

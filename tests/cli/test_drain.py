@@ -47,6 +47,7 @@ def test_one_that_is_refused_does_not_keep_the_others_from_it(peer: Peer, mgpu: 
         ({"changed": False}, "n1: was not drained"),
         ({"state": "DOWN", "reason": "node is down: no route"}, "n1: resumed; DOWN node is down: no route"),
         ({"gpus": ["5"]}, "n1 GPU 5: resumed"),
+        ({"gpus": ["5"], "changed": False}, "n1 GPU 5: was neither drained nor suspect"),
         (
             {"changed": False, "still_drained": ["0", "5"]},
             "n1: was not drained; 2 GPUs still drained: mgpu node resume n1:0,5",
