@@ -155,16 +155,18 @@ def few_files(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_stop_that_cannot_be_written_down_is_not_forgotten(bench: Workbench, mark: str) -> None:
+@pytest.mark.parametrize("limit_s", [None, 2])
+def test_a_stop_that_cannot_be_written_down_is_carried_out(bench: Workbench, mark: str, limit_s: int | None) -> None:
     """Not one file more can be made, and when the job ends there is room again: its end is not taken for its own."""
     run = bench.folder / "run"
     with few_files(run):
-        bench.start("1.1", f"trap 'rm {run}/full.*; exit 3' TERM; sleep {mark} & wait")
+        bench.start("1.1", f"trap 'rm {run}/full.*; exit 3' TERM; sleep {mark} & wait", time_limit_s=limit_s)
         bench.wait("1.1", "started")
         wait_until(lambda: bool(living(mark)))
         with pytest.raises(OSError, match="No space"):
             for number in range(100):
                 (run / f"full.{number}").touch()
-        assert bench.stop("1.1", grace_s=10) == ("ok", "stopping")
+        if limit_s is None:
+            assert bench.stop("1.1", grace_s=10) == ("ok", "stopping")
         assert (end_of(bench, "1.1").exit_code, end_of(bench, "1.1").ended_by) == (3, None)
         bench.tokens.clear()

@@ -73,8 +73,7 @@ op_stop() {
   elif [ "$3" = START_HANGS ] && ! bar; then
     if [ -L "$dir/started" ]; then end ok begun; else end failed node "cannot write to $dir (disk full?)"; fi
   else
-    # where nothing can be made any more, a file that is there takes the name: its end is not its own
-    record stop "$3" || [ -L "$dir/stop" ] || mv -f "$dir/step" "$dir/stop" 2>/dev/null
+    wanted "$3"
     launch_reaper "$2" "$4"
     end ok stopping
   fi

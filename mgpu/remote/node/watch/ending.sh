@@ -91,6 +91,13 @@ sweep() {
   done
 }
 
+# wanted REASON: it is written down that the job is to be ended; fails where that was so before. Where no file can be made
+# any more, one that is there takes the name: its end is not taken for its own then
+wanted() {
+  record stop "$1" && return
+  [ ! -L "$dir/stop" ] && [ ! -e "$dir/stop" ] && mv -f "$dir/step" "$dir/stop" 2>/dev/null
+}
+
 # launch_reaper TOKEN GRACE: one at a time
 launch_reaper() {
   living reaper && return

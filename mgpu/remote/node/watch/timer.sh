@@ -14,7 +14,7 @@ timer() {
       uptime_now
       left=$((value - ${uptime%.*}))
       if [ $left -le 0 ]; then
-        record stop TIMEOUT && launch_reaper "$MGPU_KEY" 10
+        wanted TIMEOUT && launch_reaper "$MGPU_KEY" 10
         exit 0
       fi
       if link_of signal && [ ! -L "$dir/signalled" ] && [ -L "$dir/started" ]; then
