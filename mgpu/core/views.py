@@ -145,7 +145,7 @@ def _device(
     suspect = node.mark(MarkKind.SUSPECT, *_own_names(reading))
     if job is not None:
         marks = [words(mark) for mark in (drained, suspect) if mark]
-        state, reason = DeviceState.ALLOCATED, "; ".join([_held(job, reading, others), *marks])
+        state, reason = DeviceState.ALLOCATED, "; ".join([_held(job, reading, others, holds), *marks])
     elif drained:
         state, reason = DeviceState.UNHEALTHY, words(drained)
     elif reading.fault or reading.mig:
@@ -175,12 +175,12 @@ def _own_names(reading: GpuReading) -> tuple[DeviceUuid, ...]:
     return tuple(filter(None, (reading.uuid, reading.parent)))
 
 
-def _held(job: JobId, reading: GpuReading, others: list[GpuProcess]) -> str:
+def _held(job: JobId, reading: GpuReading, others: list[GpuProcess], holds: NodeHolds) -> str:
     parts = [f"held by job {job}"]
     if reading.fault:
         parts.append(f"unhealthy: {reading.fault}")
     if others:
-        parts.append(f"conflict with {_several(others, NodeHolds())}")
+        parts.append(f"conflict with {_several(others, holds)}")
     return "; ".join(parts)
 
 
@@ -230,10 +230,12 @@ def _who(process: GpuProcess, job: JobId | None) -> str:
         return f"a process that nvidia-smi does not name, {memory}"
     if not process.exists:
         return f"orphan pid {process.pid}: nvidia-smi names it, the node has no such process; {memory}"
-    left = [f"left by job {job}"] if job is not None else []
+    ours = [f"job {job}, outside its allocation"] if job is not None else []
+    if job is None and process.token:
+        ours = ["left by a job that is over"]
     age = [] if process.age_s is None else [_age(process.age_s)]
     name = _printable(program(process.command)) or "?"
-    return ", ".join([*left, process.user or "unknown user", f"pid {process.pid}", name, memory, *age])
+    return ", ".join([*ours, process.user or "unknown user", f"pid {process.pid}", name, memory, *age])
 
 
 def _age(seconds: int) -> str:

@@ -50,6 +50,17 @@ def test_a_foreign_process_is_named() -> None:
     assert told(view(ALICE))[1] == "1 external external (alice, pid 4242, python, 11 GiB, 3 h)"
 
 
+def test_what_a_job_left_behind_is_named_as_such() -> None:
+    left = replace(ALICE, token="ab" * 16)
+    assert told(view(left))[1].startswith("1 external external (left by a job that is over, alice, pid 4242, python")
+
+
+def test_a_job_on_another_jobs_gpu_is_a_conflict_with_its_number() -> None:
+    two = NodeHolds({DeviceUuid("GPU-1"): JobId(5), DeviceUuid("GPU-2"): JobId(7)}, tokens={"t7": JobId(7)}, jobs=2)
+    seen = told(view(replace(ALICE, token="t7"), holds=two))[1]
+    assert seen.startswith("1 allocated held by job 5; conflict with job 7, outside its allocation, alice, pid 4242")
+
+
 def test_an_orphan_pid_keeps_its_gpu() -> None:
     orphan = GpuProcess(77, DeviceUuid("GPU-1"), 100, exists=False)
     assert told(view(orphan))[1].startswith("1 external external (orphan pid 77")
@@ -72,7 +83,7 @@ def test_a_foreign_process_on_a_held_gpu_is_a_conflict() -> None:
 
 def test_our_process_on_a_gpu_that_its_job_does_not_hold_is_foreign_there() -> None:
     seen = view(ALICE, holds=holds(0, sessions={4200: JobId(12)}))
-    assert told(seen)[1].startswith("1 external external (left by job 12, alice, pid 4242")
+    assert told(seen)[1].startswith("1 external external (job 12, outside its allocation, alice, pid 4242")
 
 
 @pytest.mark.parametrize(
