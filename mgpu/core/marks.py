@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mgpu.core import health
+from mgpu.core.lifecycle import LEFTOVER
 from mgpu.core.model import AttemptState, DeviceUuid, FailureClass, JobId, Part
 from mgpu.core.observation import WHOLE, Mark, MarkKind, Node, Streak
 
 QUICKLY_S = 60.0
 IN_A_ROW = 3
+_BY_ITSELF = ("", LEFTOVER)  # stops of a part whose command ended by itself
 
 
 # --- an operator's word ---------------------------------------------------------------------------------------------
@@ -60,13 +62,13 @@ def ended_well(part: Part) -> bool:
     if not part.uuids or part.started is None or part.ended is None:
         return False
     if part.failure is FailureClass.NONE:
-        return not part.stop
+        return part.stop in _BY_ITSELF
     return part.failure in (FailureClass.EXIT, FailureClass.STOPPED) and part.ended - part.started >= QUICKLY_S
 
 
 def failed_quickly(part: Part) -> bool:
     """The command went wrong by itself, soon after its start; what others ended tells nothing."""
-    if not part.uuids or part.started is None or part.ended is None or part.stop:
+    if not part.uuids or part.started is None or part.ended is None or part.stop not in _BY_ITSELF:
         return False
     return part.failure is FailureClass.EXIT and part.ended - part.started < QUICKLY_S
 

@@ -73,7 +73,7 @@ def test_who_drained_first_stays_until_somebody_gives_another_reason() -> None:
 
 
 def test_three_jobs_that_fail_quickly_in_a_row_make_a_gpu_suspect() -> None:
-    two = after(part(1, FIVE), part(2, FIVE, SIX, ran=59.0))
+    two = after(part(1, FIVE), part(2, FIVE, SIX, ran=59.0, stop="LEFTOVER"))
     assert suspects(two) == []
     three = after(part(3, FIVE), node=two)
     assert held(three) == [
@@ -88,10 +88,11 @@ def test_three_jobs_that_fail_quickly_in_a_row_make_a_gpu_suspect() -> None:
     "between",
     [
         part(7, FIVE, failure=FailureClass.NONE, exit_code=0),
+        part(7, FIVE, failure=FailureClass.NONE, exit_code=0, stop="LEFTOVER"),
         part(7, FIVE, ran=60.0),
         part(7, FIVE, ran=90.0, stop="CANCEL", exit_code=143),
     ],
-    ids=["a success", "a long run", "a long run that was cancelled"],
+    ids=["a success", "a success that left processes", "a long run", "a long run that was cancelled"],
 )
 def test_one_that_went_well_there_clears_it(between: Part) -> None:
     failed = [part(number, FIVE) for number in (1, 2, 3)]
