@@ -52,7 +52,6 @@ class PartEvent(str, Enum):
 
 START_HANGS = "START_HANGS"  # a stop: for long nothing came of the start. The node leaves alone what has begun
 RUN_DIRECTORY_GONE = "RUN_DIRECTORY_GONE"  # a stop: somebody removed it, so nobody watches over the job any more
-LEFTOVER = "LEFTOVER"  # a stop: the command has ended by itself, what it left behind has to be ended
 
 _P, _E = AttemptState, PartEvent
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mgpu.core import health
-from mgpu.core.lifecycle import LEFTOVER
 from mgpu.core.model import AttemptState, DeviceUuid, FailureClass, JobId, Part
 from mgpu.core.observation import WHOLE, Mark, MarkKind, Node, Streak
+from mgpu.core.retry import LEFTOVER
 
 QUICKLY_S = 60.0
 IN_A_ROW = 3

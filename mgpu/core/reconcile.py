@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mgpu.core.lifecycle import LEFTOVER, News, PartEvent
+from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import REQUEUE, FailureClass, JobId, Part, PartKey
+from mgpu.core.retry import LEFTOVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,9 @@ def _before_the_reboot(part: Part, found: PartAnswer, answer: NodeAnswer) -> lis
     """What was recorded then still counts: an exit, and that the command ran at all: it may not always run again."""
     progress = _progress(part, found, answer) if "pid" in found.records else []
     if "pid" in found.records and "exit" in found.records:
-        return [*progress, _exit_of(part.key, found, answer)]
+        # it may not have come to `clean` any more; a stop that reached the node is among its records
+        ended_by = "" if _own_end(found) else found.records.get("stop", "")
+        return [*progress, replace(_exit_of(part.key, found, answer), ended_by=ended_by)]
     return [*progress, News(part.key, PartEvent.REBOOTED, answer.at, reason="the node rebooted")]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mgpu.core.model import OUT_OF_MEMORY, REQUEUE, FailureClass, Job, JobKind, JobState, NodeName, Part
 from mgpu.core.signals import SIGNALS
 
+LEFTOVER = "LEFTOVER"  # a part's stop: its command has ended by itself, what it left behind has to be ended
 GANG = "GANG"  # a part's stop: on another node the job has gone wrong
 APART_S = 2.0  # by so much the times of two nodes may be wrong against each other
 _NEVER_RAN = (FailureClass.NEWCOMER, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED)
@@ -94,8 +96,10 @@ def _timed_out(job: Job, parts: Sequence[Part]) -> bool:
     limit = job.spec.time_limit_s
     if not late or limit is None:
         return bool(late)
-    at = min((part.started or 0.0) + limit for part in late)
-    return not any(part.failure is not FailureClass.NONE and (part.ended or at) + APART_S < at for part in parts)
+    # the limit was not after the end; the time of the start may be told by a clock that we know badly
+    at = min(min((part.started or 0.0) + limit, part.ended or math.inf) for part in late)
+    others = [part for part in parts if part.stop != "TIMEOUT" and part.failure is not FailureClass.NONE]
+    return not any((part.ended or at) + APART_S < at for part in others)
 
 
 def decisive(parts: Sequence[Part]) -> Part:
@@ -108,7 +112,7 @@ def decisive(parts: Sequence[Part]) -> Part:
 
 
 def _by_itself(part: Part) -> bool:
-    return part.stop in ("", OUT_OF_MEMORY, REQUEUE)
+    return part.stop in ("", OUT_OF_MEMORY, REQUEUE, LEFTOVER)
 
 
 def _wants_requeue(job: Job, parts: Sequence[Part], cause: Part) -> str:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from mgpu.core.lifecycle import LEFTOVER, START_HANGS, News, PartEvent, step_part
+from mgpu.core.lifecycle import START_HANGS, News, PartEvent, step_part
 from mgpu.core.model import AttemptState, DeviceUuid, FailureClass, JobId, NodeName, Part
 from mgpu.core.reconcile import NodeAnswer, PartAnswer, news_of
+from mgpu.core.retry import LEFTOVER
 
 TOKEN = "f" * 32
 PART = Part(

@@ -14,5 +14,9 @@ FAILED_ONCE = {
     2057: "the same, with exit 0: the job was NODE_FAIL without a reason",
     2763: "a start that was given up unheard began, and an srun ran again",
     5393: "the same of a batch job that must not be queued again",
+    528: "a limit that a node had reached was taken for an end long before it, since its clock was badly known",
+    5714: "the same in a gang",
+    5795: "an exit of before a reboot, of a command that ended by itself, was told as the cancel that came after it",
+    8454: "the same where its leftovers had still to be ended",
     1249: "a start was given up because nothing had been heard of it",
 }
