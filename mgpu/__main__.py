@@ -1,5 +1,17 @@
-"""`python -m mgpu`."""
+"""`python -m mgpu`, and the command `mgpu`."""
 
-from mgpu.cli.main import main
+from _signal import SIG_DFL, SIGINT, default_int_handler, signal  # type: ignore[import-not-found]  # `signal` is slow
 
-main()
+# until there is somebody to catch it, ^C ends us without a traceback
+signal(SIGINT, SIG_DFL)
+
+
+def main() -> None:
+    from mgpu.cli.main import main as run
+
+    signal(SIGINT, default_int_handler)
+    run()
+
+
+if __name__ == "__main__":
+    main()

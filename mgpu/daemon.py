@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 SWITCH_INTERVAL_S = 0.0005  # streams and the tick share the interpreter: 5 times quicker answers for one line
 STILL_S = 1.0  # a pass is complete when nothing has moved for so long
 TICK_LIMIT_S = 120.0
-SUCCEEDED = -1  # what a master that makes room for its successor in this process ends with
 
 
 def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
@@ -46,9 +45,20 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
     def over(master: Master, settings: Config) -> bool:
         return personal and master.idle_for() > settings.idle_exit_s
 
-    while (status := _serve(config_path, state_dir, over)) == SUCCEEDED:
-        pass
-    return status
+    settings, before = config.load(config_path), None
+    while True:
+        try:
+            after = _serve(settings, state_dir, over)
+        except ConfigError as error:
+            if before is None:
+                raise
+            log.error("the configuration cannot be used, so the one before it is: %s", "; ".join(error.faults))
+            after = before
+        if after is None:
+            return 0
+        if isinstance(after, int):
+            return after
+        before, settings = settings, after
 
 
 def tick(config_path: Path | None, state_dir: Path) -> int:
@@ -59,14 +69,15 @@ def tick(config_path: Path | None, state_dir: Path) -> int:
         limit = TICK_LIMIT_S + 2 * settings.probe_timeout_s
         return master.still_for() > STILL_S or clock.monotonic() - began > limit
 
-    return max(_serve(config_path, state_dir, over), 0)
+    after = _serve(config.load(config_path), state_dir, over)
+    return after if isinstance(after, int) else 0
 
 
-def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Config], bool]) -> int:
+def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], bool]) -> int | Config | None:
+    """Until its end: the exit status of a trouble, None, or the configuration that another master is to go by."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _log_to_stderr()
     os.umask(0o077)
-    settings = config.load(config_path)
     for warning in settings.warnings:
         log.warning("%s", warning)
     store = Store.open(state_dir / "mgpu.db")
@@ -78,7 +89,7 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
     # without them another master could begin beside us, and what we store would be nowhere
     anchors = (Path(lock_path(state_dir)), store.path)
     held = _identities(anchors)
-    _take_signals(master, config_path)
+    _take_signals(master, settings)
     master.load()
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
@@ -93,9 +104,9 @@ def _serve(config_path: Path | None, state_dir: Path, over: Callable[[Master, Co
         server.stop()
         master.close()
         store.close()
-        if not master.succeeded:
+        if master.successor is None:
             log.info("master of %s ends; jobs run on", state_dir)
-    return SUCCEEDED if master.succeeded else 0
+    return master.successor
 
 
 def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:
@@ -111,16 +122,16 @@ def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:
     return found
 
 
-def _take_signals(master: Master, config_path: Path | None) -> None:
+def _take_signals(master: Master, settings: Config) -> None:
     def reload(*_: object) -> None:
         try:
-            config.load(config_path)
+            fresh = config.load(settings.path)
         except ConfigError as error:
             log.error(
                 "SIGHUP: the configuration has faults, so the old one stays in force: %s", "; ".join(error.faults)
             )
         else:
-            master.reload()
+            master.reload(fresh)
 
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):

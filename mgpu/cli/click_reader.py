@@ -29,6 +29,8 @@ def read(root: Group, args: Sequence[str]) -> Reading | int:
         raise usage_error(error) from error
     except click.Abort as error:
         raise KeyboardInterrupt from error
+    except SystemExit as error:  # that is how click ends when nobody reads its help
+        raise BrokenPipeError from error
     return reading if isinstance(reading, Reading) else 0
 
 

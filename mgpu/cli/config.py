@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, command
 from mgpu.cli.text import clean, count, say
+from mgpu.client.http import NoMaster
+from mgpu.client.lock import is_held
+from mgpu.lean_typing import Any
 
+SUCCESSION_S = 15.0
+AGAIN_S = 0.1
 COMMANDS = {
     "check": ("mgpu.cli.config:check", "Report all faults of the configuration."),
     "reload": ("mgpu.cli.config:reload", "Have the master take up the configuration as it is now."),
@@ -56,7 +62,7 @@ def reload(session: Session, /) -> int:
 
     With faults in it the old one stays in force. A SIGHUP to the master does the same.
     """
-    answer = session.master(start_if_missing=False).call("POST", "/v1/reload", {})
+    answer = ask_to_reload(session)
     if session.json:
         session.print_json(answer)
         return 0
@@ -65,3 +71,15 @@ def reload(session: Session, /) -> int:
     changes = [f"{key} {', '.join(answer[key])}" for key in ("added", "removed", "changed") if answer[key]]
     print(clean(f"Reloaded; nodes: {'; '.join(changes) or 'as before'}"))
     return 0
+
+
+def ask_to_reload(session: Session) -> Any:
+    """The master's answer; one that makes room for its successor is waited for. Raises NoMaster without any."""
+    for _ in range(int(SUCCESSION_S / AGAIN_S)):
+        try:
+            return session.master(start_if_missing=False).call("POST", "/v1/reload", {})
+        except NoMaster:
+            if not is_held(session.location().state_dir):
+                raise
+            time.sleep(AGAIN_S)
+    return session.master(start_if_missing=False).call("POST", "/v1/reload", {})

@@ -8,6 +8,7 @@ import re
 import secrets
 from pathlib import Path
 
+from mgpu.cli.config import ask_to_reload
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.setup.draft import text
 from mgpu.cli.syntax import Argument, Option, command
@@ -132,7 +133,7 @@ def entry(name: str, given: dict[str, Any]) -> str:
 def reload(session: Session, added: Added) -> bool:
     """Whether a master runs that has taken it up. One that refuses leaves everything as it was."""
     try:
-        answer = session.master(start_if_missing=False).call("POST", "/v1/reload", {})
+        answer = ask_to_reload(session)
     except NoMaster:
         return False
     except MasterError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgpu.cli.text import gpu_label, ranges
+from mgpu.cli.text import gpu_label, local_time, ranges
 from mgpu.lean_typing import Any
 
 CANCELLED_BY_ANOTHER = 143
@@ -55,6 +55,9 @@ def exit_words(code: int) -> str:
 def why(job: dict[str, Any]) -> str:
     """The reason and its detail in words; of a job that ended the words alone say it."""
     reason, detail = job.get("reason") or "", job.get("detail") or ""
+    if reason == "ContactLost":
+        since = [part["lost_since"] for part in job.get("allocation") or () if part.get("lost_since")]
+        detail += f" (since {local_time(min(since))})" if since else ""
     if job["state"] not in ACTIVE:
         return detail or reason
     return f"{reason}: {detail}" if reason and detail and detail != reason else reason or detail

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from mgpu.lean_typing import Any
@@ -40,3 +42,29 @@ class Signals:
             return [number for number in os.read(self.fd, 256) if number in CAUGHT]
         except BlockingIOError:
             return []
+
+
+class Raised(Exception):
+    """One of the signals came."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def raising() -> Iterator[None]:
+    """While entered, these signals raise Raised: for what is waited for in one piece."""
+
+    def arrive(number: int, _frame: FrameType | None) -> None:
+        raise Raised(number)
+
+    before = {number: signal.getsignal(number) for number in CAUGHT}
+    try:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, arrive)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

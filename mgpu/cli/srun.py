@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 
 from mgpu.cli.follower import LIMITS, Follower
 from mgpu.cli.options import IMMEDIATE, job_options, seconds
 from mgpu.cli.session import Session
-from mgpu.cli.signals import Signals
+from mgpu.cli.signals import Raised, Signals, raising
 from mgpu.cli.sink import check_pattern
 from mgpu.cli.submission import Prepared, prepare, send
 from mgpu.cli.syntax import Words, command
+from mgpu.cli.text import say
 from mgpu.client import http
 from mgpu.lean_typing import Any
 
@@ -55,20 +57,35 @@ def follow(session: Session, prepared: Prepared) -> int:
         options.pop("error", None)
     master = session.master()
     try:
-        job_id = send(session, prepared)
-    except KeyboardInterrupt:
-        take_back(master.location.endpoint, prepared.body)
-        raise
+        with raising():
+            job_id = send(session, prepared)
+    except Raised as error:
+        return not_answered(master.location.endpoint, prepared.body, error.number)
     with Signals() as signals:
         return Follower(master, job_id, options, signals).run()
 
 
-def take_back(endpoint: http.Endpoint, body: dict[str, Any]) -> None:
-    """^C came before the answer did. The same request_id asks which job it became, so that it can be cancelled."""
+def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> int:
+    """A signal came before the answer did; the exit status. On SIGHUP the job runs on, else it is taken back."""
+    try:
+        with raising():
+            taken = number != signal.SIGHUP and take_back(endpoint, body)
+    except Raised:
+        taken = False
+    if not taken:
+        say("the master has not answered: the job may be queued; see it with: mgpu queue --me")
+    return 128 + number
+
+
+def take_back(endpoint: http.Endpoint, body: dict[str, Any]) -> bool:
+    """The same request_id asks which job it became, so that it can be cancelled. False = nobody knows."""
     try:
         answer = http.request(endpoint, "POST", "/v1/jobs", body)
         http.raise_for_error(answer)
         cancel = {"request_id": os.urandom(16).hex(), "ids": [json.loads(answer.body)["job_id"]]}
-        http.request(endpoint, "POST", "/v1/cancel", cancel)
+        http.raise_for_error(http.request(endpoint, "POST", "/v1/cancel", cancel))
+    except http.NoMaster:
+        return False
     except http.MasterError:
-        pass  # no master yet, or it refused: then nothing is queued
+        pass  # it refused: then nothing is queued
+    return True

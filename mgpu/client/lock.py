@@ -48,5 +48,20 @@ def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_held(state_dir: str | os.PathLike[str]) -> bool:
+    """Whether a master lives there, or one is just beginning or ending."""
+    try:
+        descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _holder(descriptor: int) -> str:
     return os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "a process that does not say"

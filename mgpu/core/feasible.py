@@ -185,7 +185,9 @@ def _busy(node: NodeView, ask: Ask) -> str:
     devices = _candidates(node, ask)
     free = [device for device in devices if device.state is DeviceState.FREE]
     taken = [device for device in devices if device.state is not DeviceState.FREE]
-    return f"{len(devices)} GPU{'' if len(devices) == 1 else 's'}, {len(free)} free: {describe(taken)}"
+    busy = f"{len(devices)} GPU{'' if len(devices) == 1 else 's'}, {len(free)} free: {describe(taken)}"
+    # what the devices say already needs no second word
+    return f"{busy} ({node.reason})" if node.reason and not node.reason.startswith("degraded:") else busy
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

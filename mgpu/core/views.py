@@ -57,6 +57,8 @@ def foreign(observation: Observation, uuid: DeviceUuid, holds: NodeHolds, extern
         process
         for process in observation.processes
         if process.uuid == uuid
+        # a job's own child that ended between two looks is no outsider
+        and not (holder is not None and not process.exists and process.pid != UNREADABLE_PID)
         and not (holder is not None and _job_of(process, holds) == holder)
         and _counts(process, external, alone)
     ]
@@ -153,6 +155,8 @@ def _device(
         state, reason = DeviceState.UNHEALTHY, f"unhealthy: {fault}"
     elif observation.fault:
         state, reason = DeviceState.UNKNOWN, f"unknown: {observation.fault}"
+    elif node.failures:
+        state, reason = DeviceState.UNKNOWN, "unknown: the node does not answer"
     elif others:
         state, reason = DeviceState.EXTERNAL, f"external ({_several(others, holds)})"
     elif suspect:

@@ -65,7 +65,7 @@ class Master:
     ) -> None:
         self.inbox = Inbox()
         self.stopping = threading.Event()
-        self.succeeded = False  # stopping, for another in this process that reads the configuration anew
+        self.successor: Config | None = None  # stopping, for another in this process that goes by this
         self._clock = clock
         self._config = config
         self._store = store
@@ -322,8 +322,8 @@ class Master:
         self.stopping.set()
         self.inbox.wake()
 
-    def reload(self) -> None:
-        self.succeeded = True
+    def reload(self, config: Config) -> None:
+        self.successor = config
         self.stop()
 
     def wake(self) -> None:

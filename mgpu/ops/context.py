@@ -77,8 +77,8 @@ class Control(Protocol):
     def stop(self) -> None:
         """The master ends soon, jobs run on. Returns at once."""
 
-    def reload(self) -> None:
-        """Another master takes over in this process, with the configuration as it is now. Returns at once."""
+    def reload(self, config: Config) -> None:
+        """Another master takes over in this process, with that configuration. Returns at once."""
 
     def views(self) -> Sequence[NodeView]:
         """All nodes of the inventory, in its order, as the planner sees them now."""

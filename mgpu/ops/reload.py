@@ -38,7 +38,7 @@ def reload(context: Context, caller: Caller) -> Json:
     }
     words = ", ".join(f"{key} {','.join(answer[key])}" for key in ("added", "removed", "changed") if answer[key])
     record(context, Audit(clock.now(), caller.user, "reload", detail=words))
-    context.control.reload()
+    context.control.reload(fresh)
     return answer
 
 

@@ -75,6 +75,7 @@ def allocation(part: Part) -> Json:
         "state": part.state.value,
         "exit_code": part.exit_code,
         "reason": part.reason,
+        "lost_since": moment(part.lost_since),
     }
 
 

@@ -95,6 +95,7 @@ def test_a_job_that_runs_shows_where(served):
             "state": "RUNNING",
             "exit_code": None,
             "reason": "",
+            "lost_since": None,
         }
     ]
     assert [attempt["attempt"] for attempt in job["attempts"]] == [1]

@@ -224,6 +224,26 @@ def test_a_reader_that_goes_leaves_the_job(peer: Peer, mgpu_process: Callable) -
     assert b"job 17 goes on" in err and peer.bodies("POST", "/v1/cancel") == []
 
 
+@pytest.mark.parametrize(
+    ("number", "status", "cancelled"), [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 1), (signal.SIGHUP, 129, 0)]
+)
+def test_a_signal_before_the_submission_is_answered(
+    peer: Peer, mgpu_process: Callable, number: int, status: int, cancelled: int
+) -> None:
+    """The job is taken back, or a line says that it may be queued."""
+    hold = threading.Event()
+    peer.answers["POST", "/v1/jobs"] = hold
+    process = mgpu_process("srun", "prog")
+    peer.wait_for("POST", "/v1/jobs")
+    process.send_signal(number)
+    peer.answers["POST", "/v1/jobs"] = (201, {"job_id": 17, "notices": []}, {})
+    _, err = process.communicate(timeout=60)
+    hold.set()
+    assert process.returncode == status
+    assert len(peer.bodies("POST", "/v1/cancel")) == cancelled
+    assert (b"the job may be queued" in err) is (not cancelled)
+
+
 def test_who_waits_for_output_alone_can_be_ended(peer: Peer, mgpu_process: Callable) -> None:
     """The job has ended, as a cancel is told; what is missing of its output shall keep nobody."""
     ended = {"job_id": 17, "code": "already_ended", "message": "job 17 has already ended", "hint": ""}

@@ -17,8 +17,9 @@ CUT = object()  # in a stream: the connection is gone, without a word
 
 
 class Peer:
-    """`answers[method, path]` is a document, bytes, or (status, document or bytes, headers). `streams` are the messages
-    of one WebSocket after another: bytes, an event, CUT, or a threading.Event to wait for."""
+    """`answers[method, path]` is a document, bytes, (status, document or bytes, headers), or a threading.Event: then no
+    answer comes, and the end once it is set. `streams` are the messages of one WebSocket after another: bytes, an event,
+    CUT, or a threading.Event to wait for."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
@@ -93,6 +94,9 @@ class Peer:
             return
         missing = (404, {"error": {"code": "not_found", "message": f"no {path}", "hint": "look"}}, {})
         answer = self.answers.get((method, path), self.answers.get((method, path.partition("?")[0]), missing))
+        if isinstance(answer, threading.Event):
+            answer.wait(20)
+            return
         status, document, extra = answer if isinstance(answer, tuple) else (200, answer, {})
         payload = document if isinstance(document, bytes) else json.dumps(document).encode()
         head = {"Content-Length": len(payload), **extra}

@@ -58,6 +58,23 @@ def test_faults_leave_the_old_one_in_force(lab: Lab, make_cluster: ClusterMaker)
     until("another master", lambda: cluster.json("status", "--json")["started"] != started)
 
 
+def test_an_edit_right_after_the_reload_ends_no_master(lab: Lab, make_cluster: ClusterMaker) -> None:
+    """What was checked comes into force, not what stands there a moment later."""
+    cluster = make_cluster(lab, config=QUICK)
+    pid = cluster("nodes") and cluster.master_pid()
+    assert cluster("config", "reload").out.startswith("Reloaded")
+    rewrite(cluster, "retries:", "foo: 1\nretries:")
+    until("the successor", lambda: cluster("srun", "-Q", "echo", "on", check=False).out == "on\n")
+    assert cluster.master_pid() == pid
+
+
+def test_many_reloads_at_once(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab, config=QUICK)
+    cluster("nodes")
+    begun = [cluster.start("config", "reload") for _ in range(4)]
+    assert [each.finish().code for each in begun] == [0] * 4
+
+
 def test_without_a_master_there_is_nothing_to_reload(lab: Lab, make_cluster: ClusterMaker) -> None:
     cluster = make_cluster(lab)
     assert "no master runs" in cluster.refused("config", "reload", code=69)
