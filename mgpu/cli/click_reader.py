@@ -26,7 +26,7 @@ def read(root: Group, args: Sequence[str]) -> Reading | int:
         print(error.format_message(), file=sys.stderr)
         return 2
     except click.ClickException as error:
-        raise usage_error(error) from error
+        raise usage_error(error, _path(root, args)) from error
     except click.Abort as error:
         raise KeyboardInterrupt from error
     except SystemExit as error:  # that is how click ends when nobody reads its help
@@ -34,12 +34,23 @@ def read(root: Group, args: Sequence[str]) -> Reading | int:
     return reading if isinstance(reading, Reading) else 0
 
 
-def usage_error(error: click.ClickException) -> UsageError:
+def _path(root: Group, args: Sequence[str]) -> str:
+    """The command that is meant, as it is typed: not all of click's errors tell it."""
+    words = [root.name]
+    found: Group | Command | None = root
+    for arg in args:
+        if isinstance(found, Group) and (below := found.get(arg)) is not None:
+            words.append(arg)
+            found = below
+    return " ".join(words)
+
+
+def usage_error(error: click.ClickException, meant: str = "mgpu") -> UsageError:
     """One line instead of click's three."""
     context = getattr(error, "ctx", None)
-    path = context.command_path if context else "mgpu"
-    message, _, meant = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")
-    message += f" (did {meant.rstrip(')')})" if meant else ""
+    path = context.command_path if context else meant
+    message, _, near = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")
+    message += f" (did {near.rstrip(')')})" if near else ""
     command = path.removeprefix("mgpu").strip()
     text = f"{message[:1].lower()}{message[1:]}"
     return UsageError("bad_request", f"{command}: {text}" if command else text, f"{path} --help")

@@ -211,6 +211,8 @@ BAD = [
         ["submit", "t.py"],
         "mgpu: t.py has no #! line, so a shell would run it: add one, or: mgpu submit -- python t.py\n",
     ),
+    (["srun", "-G"], "mgpu: srun: option '-G' requires an argument: mgpu srun --help\n"),
+    (["node", "trust", "--yes=x"], "mgpu: node trust: option '--yes' does not take a value: mgpu node trust --help\n"),
     (["queu"], "mgpu: mgpu has no command 'queu': did you mean queue?\n"),
     (["node", "prob", "x"], "mgpu: mgpu node has no command 'prob': did you mean probe?\n"),
     (["srun", "--json", "x"], "mgpu: srun has no --json: leave it out\n"),

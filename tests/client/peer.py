@@ -17,9 +17,9 @@ CUT = object()  # in a stream: the connection is gone, without a word
 
 
 class Peer:
-    """`answers[method, path]` is a document, bytes, (status, document or bytes, headers), or a threading.Event: then no
-    answer comes, and the end once it is set. `streams` are the messages of one WebSocket after another: bytes, an event,
-    CUT, or a threading.Event to wait for."""
+    """`answers[method, path]` is a document, bytes, (status, document or bytes, headers), or a threading.Event: then
+    no answer comes, and the end once it is set. `streams` are the messages of one WebSocket after another: bytes, an
+    event, CUT, or a threading.Event to wait for."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
