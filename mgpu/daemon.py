@@ -53,7 +53,8 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
             if before is None:
                 raise
             log.error("the configuration cannot be used, so the one before it is: %s", "; ".join(error.faults))
-            after = before
+            settings, before = before, None  # once: should it be of no use either, we end
+            continue
         if after is None:
             return 0
         if isinstance(after, int):
@@ -80,10 +81,11 @@ def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], b
     os.umask(0o077)
     for warning in settings.warnings:
         log.warning("%s", warning)
+    policies = _policies(settings)  # may be refused, and then nothing is open yet
     store = Store.open(state_dir / "mgpu.db")
     spool = Spool(state_dir / "spool", settings.output_max)
     links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
-    master = Master(settings, store, spool, links, _policies(settings))
+    master = Master(settings, store, spool, links, policies)
     context = Context(store, spool, settings, master, master, clock.now(), os.getuid())
     server = Server(context, Path(socket_path(state_dir)))
     # without them another master could begin beside us, and what we store would be nowhere

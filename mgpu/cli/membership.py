@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 from pathlib import Path
 
 from mgpu.cli.config import ask_to_reload
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.setup.draft import text
+from mgpu.cli.setup.files import beside
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean, say
 from mgpu.client.http import MasterError, NoMaster
@@ -68,12 +67,7 @@ class Added:
         if content is None:
             self.path.unlink(missing_ok=True)
             return
-        fresh = self.path.with_name(f".{FILE}.{secrets.token_hex(4)}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)
-            file.write(content)
-        fresh.replace(self.path)
+        beside(self.path, content, "mend its folder's permissions").replace(self.path)
 
 
 @command(
@@ -92,12 +86,8 @@ def add(session: Session, /, name: str, **given: Any) -> int:
     """Add a node, or a range of them, to the inventory and to the master that runs. Jobs run on."""
     added = Added(session.config_path())
     added.change("".join([*added.lines, entry(name, given)]))
-    done = reload(session, added)
-    if session.json:
-        session.print_json({"file": str(added.path), "added": name, "reloaded": done})
-    else:
-        print(f"{clean(name)} stands in {clean(added.path)}; next: mgpu node trust {text(name)}; mgpu nodes")
-    return 0
+    words = f"{name} stands in {added.path}; next: mgpu node trust {text(name)}; mgpu nodes"
+    return take_up(session, added, {"added": name}, words)
 
 
 @command(Argument("name", "NODE"), examples="\nExample:\n  mgpu node remove gpu05\n")
@@ -111,12 +101,7 @@ def remove(session: Session, /, name: str) -> int:
             f"{name} does not stand in {added.path}", "remove it where it stands, then: mgpu config reload"
         )
     added.change("".join(left) if any(line.startswith("  - ") for line in left) else None)
-    done = reload(session, added)
-    if session.json:
-        session.print_json({"file": str(added.path), "removed": name, "reloaded": done})
-    else:
-        print(f"{clean(name)} is gone from {clean(added.path)}")
-    return 0
+    return take_up(session, added, {"removed": name}, f"{name} is gone from {added.path}")
 
 
 def entry(name: str, given: dict[str, Any]) -> str:
@@ -128,6 +113,16 @@ def entry(name: str, given: dict[str, Any]) -> str:
     if ssh:
         words.append("ssh: {" + ", ".join(f"{key}: {json.dumps(value)}" for key, value in ssh.items()) + "}")
     return "  - {" + ", ".join(words) + "}\n"
+
+
+def take_up(session: Session, added: Added, change: dict[str, str], words: str) -> int:
+    """The master's reload, and what was done: in words, or as JSON."""
+    done = reload(session, added)
+    if session.json:
+        session.print_json({"file": str(added.path), **change, "reloaded": done})
+    else:
+        print(clean(words))
+    return 0
 
 
 def reload(session: Session, added: Added) -> bool:

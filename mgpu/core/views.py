@@ -8,7 +8,6 @@ A node whose GPUs cannot be read stays usable for jobs without GPUs: its devices
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from mgpu.core.feasible import gib
@@ -18,6 +17,7 @@ from mgpu.core.model import DeviceUuid, JobId, NodeState
 from mgpu.core.observation import WHOLE, GpuProcess, GpuReading, MarkKind, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
 from mgpu.core.probe import UNREADABLE_PID
+from mgpu.core.smi.text import printable
 
 NO_INDEX = -1  # of a GPU that is lost: nvidia-smi no longer tells it
 _NAMED = 3  # processes named in one reason
@@ -238,7 +238,7 @@ def _who(process: GpuProcess, job: JobId | None) -> str:
     if job is None and process.token:
         ours = ["left by a job that is over"]
     age = [] if process.age_s is None else [_age(process.age_s)]
-    name = _printable(program(process.command)) or "?"
+    name = printable(program(process.command))[:40] or "?"
     return ", ".join([*ours, process.user or "unknown user", f"pid {process.pid}", name, memory, *age])
 
 
@@ -247,7 +247,3 @@ def _age(seconds: int) -> str:
         if seconds >= length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
-
-
-def _printable(text: Iterable[str]) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:40]

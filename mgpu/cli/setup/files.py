@@ -48,7 +48,7 @@ class Files:
         fresh: list[tuple[Path, Path]] = []
         try:
             for path, text in ((self.inventory, inventory), (self.config, config)):
-                fresh.append((self._beside(path, text), path))
+                fresh.append((beside(path, text, ELSEWHERE), path))
             for _, path in fresh:
                 self._keep(path)
             for made, path in fresh:
@@ -67,24 +67,9 @@ class Files:
                 return False
         except OSError:
             return False
-        self._beside(self.inventory, inventory).replace(self.inventory)
+        beside(self.inventory, inventory, ELSEWHERE).replace(self.inventory)
         self._written = inventory
         return True
-
-    def _beside(self, path: Path, text: str) -> Path:
-        """A file that only has to be renamed, and that mgpu would trust. Raises MasterError."""
-        made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                os.fchmod(descriptor, 0o644)  # read by all who may enter, as mgpu wants it under any umask
-                file.write(text)
-            if distrust := trusted(made):
-                raise bad_request(f"mgpu would not trust what is written there: {distrust}", ELSEWHERE)
-        except BaseException:
-            made.unlink(missing_ok=True)
-            raise
-        return made
 
     def _keep(self, path: Path) -> None:
         if not path.exists():
@@ -94,3 +79,19 @@ class Files:
             number += 1
         shutil.copy2(path, copy)
         self.backups.append(copy)
+
+
+def beside(path: Path, text: str, hint: str) -> Path:
+    """A file that only has to be renamed to `path`, and that mgpu would trust. Raises MasterError with the hint."""
+    made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o644)  # read by all who may enter, as mgpu wants it under any umask
+            file.write(text)
+        if distrust := trusted(made):
+            raise bad_request(f"mgpu would not trust what is written there: {distrust}", hint)
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+    return made

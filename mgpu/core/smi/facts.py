@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from mgpu.core.observation import Machine, RawProbe
-from mgpu.core.smi.text import SHOWN, lines, number
+from mgpu.core.smi.text import SHOWN, lines, number, printable
 from mgpu.core.smi.topology import parse_topology
 
 KERNEL_LINES = 5
@@ -46,12 +46,12 @@ def parse_trouble(raw: RawProbe) -> str:
     """Why nothing may start on the node, in words; "" = nothing speaks against it."""
     if raw.keepout:
         user, _, message = raw.keepout.partition(" ")
-        said = f": {_printable(message)}" if message.strip() else ""
+        said = f": {_shown(message)}" if message.strip() else ""
         return f"kept by {user} (mgpu.keepout on the node){said}"
     if raw.check_status:
         first = next(iter(lines(raw.check_text)), f"exit status {raw.check_status}")
         hung = raw.check_status in (124, 137)
-        return f"health check {'took too long' if hung else 'failed'}: {_printable(first)}"
+        return f"health check {'took too long' if hung else 'failed'}: {_shown(first)}"
     return ""
 
 
@@ -65,5 +65,5 @@ def _mib(kib: str) -> int | None:
     return None if value is None else value // 1024
 
 
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:SHOWN].strip()
+def _shown(text: str) -> str:
+    return printable(text)[:SHOWN].strip()

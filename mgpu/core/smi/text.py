@@ -29,6 +29,11 @@ def number(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def printable(text: str) -> str:
+    """Without what could steer a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def bus_id(text: str) -> str:
     """The first one in it; "" = there is none."""
     found = _BUS_ID.search(text)
