@@ -30,6 +30,10 @@ settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("ours")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--thorough", action="store_true", help="more of the same: seeds, shells, minutes (as CI does)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Before any module of ours is loaded, since some may read the environment once."""
     for name in [name for name in os.environ if name.startswith(("MGPU_", "SLURM_"))]:

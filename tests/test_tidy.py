@@ -35,14 +35,18 @@ def name_of(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """(name, lines) of every function, nested ones and methods too."""
-    text = path.read_text(encoding="utf-8")
     if not is_python(path):
-        for found in SHELL_FUNCTION.finditer(text):
+        for found in SHELL_FUNCTION.finditer(path.read_text(encoding="utf-8")):
             yield found[1], found[0].count("\n") + 1
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
@@ -75,11 +79,7 @@ def test_a_module_is_named_after_what_it_holds() -> None:
 
 def test_every_module_of_mgpu_says_its_idea() -> None:
     modules = [path for path in sources() if name_of(path).startswith("mgpu/") and is_python(path)]
-    silent = [
-        name_of(path)
-        for path in modules
-        if (tree := ast.parse(path.read_text(encoding="utf-8"))).body and not ast.get_docstring(tree)
-    ]
+    silent = [name_of(path) for path in modules if (tree := parsed(path)).body and not ast.get_docstring(tree)]
     assert silent == []
 
 
@@ -92,8 +92,8 @@ def test_the_core_neither_reads_nor_writes() -> None:
     """What needs no import, so that the import rules do not see it."""
     calls = [
         f"{name_of(path)}:{node.lineno}"
-        for path in (REPOSITORY / "mgpu/core").glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path in (REPOSITORY / "mgpu/core").rglob("*.py")
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         if node.func.id in ("open", "print", "input", "breakpoint", "exec", "eval", "__import__")
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 from mgpu.cli.session import Session
@@ -42,9 +43,12 @@ def as_master(session: Session, work: str, *details: bool) -> int:
     location = session.location()
     start.make_state_dir(location.state_dir)
     with master_lock(location.state_dir):
+        gc.disable()  # of what modules are made of nothing ever becomes free: to look for it costs a tenth of the start
         import mgpu.daemon
         from mgpu.core.errors import MgpuError
 
+        gc.freeze()
+        gc.enable()
         config = Path(location.config) if location.config else None
         try:
             return int(getattr(mgpu.daemon, work)(config, Path(location.state_dir), *details))

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
+from zlib import crc32
 
 import pytest
 
@@ -133,7 +134,15 @@ class Workbench:
                 lease.unlink(missing_ok=True)
 
 
-@pytest.fixture(params=SHELLS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test of the node's half under one of the shells, always the same; under all of them when thorough."""
+    if "bench" in metafunc.fixturenames:
+        turn = crc32(metafunc.function.__name__.encode()) % len(SHELLS)
+        shells = SHELLS if metafunc.config.getoption("thorough") else SHELLS[turn : turn + 1]
+        metafunc.parametrize("bench", shells, indirect=True)
+
+
+@pytest.fixture
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workbench]:
     made = Workbench(tmp_path, request.param)
     try:
