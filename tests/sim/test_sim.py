@@ -1,7 +1,7 @@
 """The master against the simulation: small seeds, all that ever failed, scenarios that shrink.
 
-With --thorough it is hundreds of seeds; `python -m tests.sim --seeds 10000` runs many more, `python -m tests.sim --seed N`
-shows what happened in one.
+With --thorough it is hundreds of seeds. `python -m tests.sim --seeds 10000` runs many more; `python -m tests.sim
+--seed N` shows what happened in one.
 """
 
 from __future__ import annotations
