@@ -108,6 +108,10 @@ def home(node: Node, words: list[str]) -> str:
     return f"home {words[0]}"
 
 
+# a shell is not seen on a GPU, and between fork and exec it is still one
+IS_SLEEP = 'is_sleep() { read -r comm <"/proc/$1/comm" && [ "$comm" = sleep ]; };'
+
+
 def outsider(node: Node, words: list[str]) -> str:
     """A process that nobody queued, really running there. Says its pid on the node."""
     if words[0] == "stop":
@@ -118,7 +122,9 @@ def outsider(node: Node, words: list[str]) -> str:
     row = next(row for row in node.gpus.rows() if row["index"] == str(index))
     env = [f"CUDA_VISIBLE_DEVICES={row['index']}", "LAB_GPU_MIB=4096", OUTSIDER]
     line = "echo $$; exec sleep infinity >/dev/null 2>&1"
-    return node.run(["setsid", "-f", "env", *env, "sh", "-c", line], user).stdout.strip()
+    pid = node.run(["setsid", "-f", "env", *env, "sh", "-c", line], user).stdout.strip()
+    node.run(f"{IS_SLEEP} until is_sleep {pid}; do :; done")
+    return pid
 
 
 def kill_jobs(node: Node, words: list[str]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import Lab, LabError, Node, Unsupported, choose_mode
+from tests.lab.faults import IS_SLEEP
 from tests.lab.lab import all_labs, root, sweep
 from tests.lab.processes import everything
 
@@ -136,7 +137,8 @@ def test_every_user_sees_the_processes_of_all(lab: Lab) -> None:
 
 def test_a_process_is_placed_by_uuid_too_and_shells_do_not_count(node: Node) -> None:
     line = (
-        f"export CUDA_VISIBLE_DEVICES={node.gpus.uuid(3)},0 LAB_GPU_MIB=100; sleep infinity >/dev/null 2>&1 & echo $!;"
+        f"{IS_SLEEP} export CUDA_VISIBLE_DEVICES={node.gpus.uuid(3)},0 LAB_GPU_MIB=100;"
+        " sleep infinity >/dev/null 2>&1 & echo $!; until is_sleep $!; do :; done;"
     )
     line += " nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader; kill $!"
     pid, *rows = node.run(line).stdout.splitlines()
