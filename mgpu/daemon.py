@@ -136,6 +136,11 @@ def _take_signals(master: Master, settings: Config) -> None:
             master.reload(fresh)
 
     if threading.current_thread() is threading.main_thread():
+        # what our starter ignored (nohup, a script's &) this machine's jobs would ignore for good; the two that Python
+        # itself ignores it restores in what it starts
+        for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: master.stop())
         signal.signal(signal.SIGHUP, reload)

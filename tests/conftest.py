@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -40,6 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     for name in ("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "CONDA_PREFIX", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES"):
         os.environ.pop(name, None)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # begun with & or nohup, we would hand that on
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # our own mgpu, also when not activated
 
 

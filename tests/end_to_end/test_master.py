@@ -139,12 +139,17 @@ def test_daemon_in_the_foreground(lab: Lab, make_cluster: ClusterMaker) -> None:
 
 
 def test_without_any_configuration(make_lab: LabMaker, make_cluster: ClusterMaker, tmp_path: Path) -> None:
-    """This machine is the one node; no GPU is needed to run on it."""
+    """This machine is the one node; no GPU is needed to run on it. What the first command's shell ignored, its jobs
+    do not."""
     cluster = make_cluster(make_lab(nodes=1))
     for name in ("MGPU_CONFIG", "MGPU_STATE_DIR"):
         del cluster.environ[name]
+    ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
     try:
         [node] = cluster.json("nodes", cwd=tmp_path)["nodes"]
+        for number, handler in before.items():
+            signal.signal(number, handler)
         assert node["connection"] == "local"
         assert node["hostname"] == socket.gethostname()
         result = cluster("srun", "-G", 0, "sh", "-c", "pwd; hostname", cwd=tmp_path)
@@ -152,6 +157,8 @@ def test_without_any_configuration(make_lab: LabMaker, make_cluster: ClusterMake
         assert "no GPU" in result.told[0]
         assert (cluster.home / ".local/state/mgpu/mgpu.sock").exists()
         assert cluster("srun", "-G", 0, "sh", "-c", "exit 7", check=False, cwd=tmp_path).code == 7
+        [line] = cluster("srun", "-Q", "-G", 0, "grep", "SigIgn", "/proc/self/status", cwd=tmp_path).lines
+        assert line.split()[1] == "0" * 16
     finally:
         cluster("stop", cwd=tmp_path)
 
