@@ -24,12 +24,12 @@ class RawProbe:
     spaces). `keepout`: `user message` of who withholds the machine. `check_status`, `check_text`: of the site's own
     health check; None = there is none. `facts_text`: lines `cpus N`, `load L`, `memory TOTAL_KIB AVAILABLE_KIB`, `disk
     FREE_KIB`, and after `topology` and `kernel` the texts of `nvidia-smi topo -m` and what the kernel's log says of
-    GPUs ("-" = it may not be read). Those that cost most are asked for now and then only.
+    GPUs ("-" = it may not be read). Those that cost most, and the clock, are asked for now and then only.
     """
 
     boot_id: str
     hostname: str
-    epoch_s: float
+    epoch_s: float | None  # None = not asked this time
     gpu_status: int
     gpu_text: str
     pids_status: int

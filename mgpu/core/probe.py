@@ -35,7 +35,7 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
             fault = f"nvidia-smi could not list processes (exit status {raw.pids_status})"
         else:
             processes = tuple(_processes(gpus, told, raw.process_text, notes))
-    same_boot = before is not None and before.boot_id == raw.boot_id
+    known = before if before is not None and before.boot_id == raw.boot_id else None
     return Observation(
         node=node,
         at=now,
@@ -44,11 +44,17 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         gpus=gpus,
         processes=processes,
         fault=fault,
-        clock_offset_s=raw.epoch_s - now,
+        clock_offset_s=_clock_offset(raw, now, known),
         notes=tuple(notes),
         trouble=parse_trouble(raw),
-        machine=parse_machine(raw, told.driver, told.cuda, before.machine if before and same_boot else Machine()),
+        machine=parse_machine(raw, told.driver, told.cuda, known.machine if known else Machine()),
     )
+
+
+def _clock_offset(raw: RawProbe, now: float, known: Observation | None) -> float:
+    if raw.epoch_s is None:
+        return known.clock_offset_s if known else 0.0
+    return raw.epoch_s - now
 
 
 def renumbered(observation: Observation) -> bool:

@@ -260,7 +260,7 @@ def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe
     return RawProbe(
         boot_id=word("boot"),
         hostname=word("hostname"),
-        epoch_s=float(epoch) if _EPOCH.fullmatch(epoch) else 0.0,
+        epoch_s=float(epoch) if _EPOCH.fullmatch(epoch) else None,
         gpu_status=reply.number(0),
         gpu_text=text("gpus"),
         pids_status=reply.number(1),

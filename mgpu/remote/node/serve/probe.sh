@@ -1,6 +1,22 @@
 # What the node is and what its GPUs do.
+#
+# The answer is kept in `told` and written at once: each piece by itself would be a message of its own, and most of what a
+# probe costs both ends is how many programs it starts and how many messages it is.
 
-# process_line PID -> pid user age session token command
+# tell TEXT: a line of the answer
+tell() {
+  told="$told$1
+"
+}
+
+# part NAME WORD...: as `section`
+part() {
+  told="$told
+$mark $id section $*
+"
+}
+
+# process_line PID: tells `pid user age session token command`
 process_line() {
   { read -r command <"/proc/$1/comm"; } 2>/dev/null || return
   owner=$(stat -c %U "/proc/$1" 2>/dev/null) || return
@@ -9,7 +25,7 @@ process_line() {
   ticks_of "$1" || return
   session=${stat#* * * }
   # 100 ticks a second: USER_HZ is fixed for user space
-  printf '%s %s %s %s %s %s\n' "$1" "$owner" $((${uptime%.*} - ticks / 100)) "${session%% *}" "${token:--}" "$command"
+  tell "$1 $owner $((${uptime%.*} - ticks / 100)) ${session%% *} ${token:--} $command"
 }
 
 # find_smi PATH -> smi
@@ -27,18 +43,18 @@ find_smi() {
   smi=
 }
 
-# ask LIMIT_S WORD...: nvidia-smi's answer
+# ask LIMIT_S WORD... -> answer, nvidia-smi's, and its exit status
 ask() {
   limit=$1
   shift
-  "$timeout" -k 2 "$limit" "$smi" "$@" 2>/dev/null </dev/null
+  answer=$("$timeout" -k 2 "$limit" "$smi" "$@" 2>/dev/null </dev/null)
 }
 
-# ask_gpus LIMIT_S FIELDS -> gpus, its rows; gpus_status; fields, those of FIELDS that the driver knows
+# ask_gpus LIMIT_S FIELDS -> answer, its rows; gpus_status; fields, those of FIELDS that the driver knows
 ask_gpus() {
   fields=$2
   while :; do
-    gpus=$(ask "$1" "--query-gpu=$fields" --format=csv,noheader,nounits)
+    ask "$1" "--query-gpu=$fields" --format=csv,noheader,nounits
     gpus_status=$?
     [ $gpus_status = 2 ] || return
     unknown=$("$timeout" -k 2 "$1" "$smi" "--query-gpu=$fields" --format=csv 2>&1 </dev/null)
@@ -52,34 +68,48 @@ ask_gpus() {
   done
 }
 
+# tell_processes: those that `answer` names
+tell_processes() {
+  part processes
+  named=
+  set -f
+  IFS='
+'
+  for line in $answer; do
+    case ${line%%:*} in *'Process ID'*) named="$named ${line#*:}" ;; esac
+  done
+  unset IFS
+  for value in $named; do process_line "$value"; done
+  set +f
+}
+
 # ask_all LIMIT_S FIELDS SLOW: all of nvidia-smi. Once it hangs it is not asked again
 ask_all() {
   pids_status=127
   ask_gpus "$1" "$2"
-  section fields "$fields"
-  section gpus
-  printf '%s\n' "$gpus"
+  part fields "$fields"
+  part gpus
+  tell "$answer"
   case $gpus_status in 124 | 137) return ;; esac
-  pids=$(ask "$1" -q -d PIDS)
+  case $answer in *', Enabled,'*) cut=1 ;; *) cut= ;; esac
+  ask "$1" -q -d PIDS
   pids_status=$?
-  section pids
-  printf '%s\n' "$pids"
-  section processes
-  printf '%s\n' "$pids" | while IFS=: read -r name pid _; do
-    case $name in *'Process ID'*) process_line "${pid# }" ;; esac
-  done
+  part pids
+  tell "$answer"
+  tell_processes
   case $pids_status in 124 | 137) return ;; esac
-  case $gpus in
-    *', Enabled,'*)
-      section listed
-      ask "$1" -L
-      section table
-      ask "$1"
-      ;;
-  esac
+  if [ -n "$cut" ]; then
+    ask "$1" -L
+    part listed
+    tell "$answer"
+    ask "$1"
+    part table
+    tell "$answer"
+  fi
   [ "$3" = 1 ] || return
-  section topology
   ask "$1" topo -m
+  part topology
+  tell "$answer"
 }
 
 # ask_machine SLOW: what there is besides GPUs
@@ -91,21 +121,22 @@ ask_machine() {
       MemAvailable:) break ;;
     esac
   done </proc/meminfo
-  section facts
-  printf 'load %s\nmemory %s %s\n' "$load" "$total" "$value"
+  part facts
+  tell "load $load"
+  tell "memory $total $value"
   [ "$1" = 1 ] || return
-  printf 'cpus %s\n' "$(nproc)"
+  tell "cpus $(nproc)"
   place=${root%/*/*}
   [ -d "$place" ] || place=${HOME:-/}
-  "$timeout" -k 1 5 df -Pk "$place" 2>/dev/null | {
+  value=$("$timeout" -k 1 5 df -Pk "$place" 2>/dev/null | {
     read -r _
-    read -r _ _ _ value _ && printf 'disk %s\n' "$value"
-  }
-  section kernel
+    read -r _ _ _ value _ && printf %s "$value"
+  }) && tell "disk $value"
+  part kernel
   if log=$("$timeout" -k 1 5 dmesg 2>/dev/null); then
-    printf '%s\n' "$log" | grep -a 'NVRM: Xid' | tail -n 5
+    tell "$(printf '%s\n' "$log" | grep -a 'NVRM: Xid' | tail -n 5)"
   else
-    printf '%s\n' -
+    tell -
   fi
 }
 
@@ -117,37 +148,36 @@ ask_keepout() {
   message=
   # only a plain file is read: a pipe would hold us up
   [ -f $value ] && [ ! -L $value ] && [ -r $value ] && read -r message <$value
-  section keepout
-  printf '%.300s\n' "${owner:-somebody} $message"
+  part keepout
+  tell "$(printf %.300s "${owner:-somebody} $message")"
 }
 
 # ask_check LIMIT_S COMMAND: the site's own
 ask_check() {
   log=$("$timeout" -k 2 "$1" sh -c "$2" 2>&1 </dev/null)
-  section check $?
-  printf '%.1000s\n' "$log"
+  part check $?
+  tell "$(printf %.1000s "$log")"
 }
 
 # probe SMI TIMEOUT FIELDS SLOW CHECK CHECK_TIMEOUT: SLOW 1 = also what seldom changes
 op_probe() {
+  told=
   decode "$1"
   find_smi "$value"
   uptime_now
   read -r boot </proc/sys/kernel/random/boot_id
   read -r hostname </proc/sys/kernel/hostname
-  section boot "$boot"
-  section hostname "$hostname"
-  section epoch "$(date +%s)"
-  section searched "$PATH"
-  section smi "$smi"
+  part boot "$boot"
+  part hostname "$hostname"
+  part searched "$PATH"
+  part smi "$smi"
   ask_machine "$4"
   ask_keepout
   decode "$5"
   [ -z "$value" ] || ask_check "$6" "$value"
-  if [ -z "$smi" ]; then
-    end ok 127 127
-    return
-  fi
-  ask_all "$2" "$3" "$4"
-  end ok "$gpus_status" "$pids_status"
+  gpus_status=127
+  pids_status=127
+  [ -z "$smi" ] || ask_all "$2" "$3" "$4"
+  [ "$4" != 1 ] || part epoch "$(date +%s)"  # last: we compare it with the time at which it arrives
+  printf '%s\n%s %s end ok %s %s\n' "$told" "$mark" "$id" "$gpus_status" "$pids_status"
 }
