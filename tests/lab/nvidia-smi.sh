@@ -2,7 +2,7 @@
 # A stand-in for nvidia-smi: GPUs come from a table that the lab writes, compute apps are processes that really run on
 # this node. A process counts on a GPU when its environment has CUDA_VISIBLE_DEVICES naming that GPU and it is not a
 # shell or a mere wrapper. LAB_GPU_MIB in its environment is the memory that it shows (512 unless set).
-# Two forks where processes matter, none otherwise.
+# Three forks where there may be such processes, none otherwise.
 state='@STATE@'
 grep='@GREP@'
 node='@NODE@' # where nodes share one process table, only processes marked LAB_NODE=<this> are ours
@@ -66,23 +66,33 @@ visible_gpus() {
     IFS=$oldifs
 }
 
+# computes PID -> command, unless that is a shell or a mere wrapper
+computes() {
+    { read -r command <"/proc/$1/comm"; } 2>/dev/null || return 1
+    case $command in
+    sh | ash | dash | bash | zsh | ksh* | csh | tcsh | fish | busybox) return 1 ;;
+    env | flock | nohup | setsid | script | stdbuf | tail | tee | timeout | sshd* | sftp-server) return 1 ;;
+    nvidia-smi | grep | tr | dd) return 1 ;;
+    esac
+}
+
 # one_process: takes in the process whose variables were collected by `scan`
 one_process() {
-    [ -n "$pid" ] && [ -n "$visible" ] && [ "$marked" = "$node" ] || return 0
-    { read -r command <"/proc/$pid/comm"; } 2>/dev/null || return 0
-    case $command in
-    sh | ash | dash | bash | zsh | ksh* | csh | tcsh | fish | busybox) ;;
-    env | flock | nohup | setsid | script | stdbuf | tail | tee | timeout | sshd* | sftp-server) ;;
-    nvidia-smi | grep | tr | dd) ;;
-    *) visible_gpus "$visible" ;;
-    esac
+    [ -n "$pid" ] && [ -n "$visible" ] && [ "$marked" = "$node" ] && computes "$pid" || return 0
+    visible_gpus "$visible"
 }
 
 scan() {
     apps='' pid='' visible='' mib=512 marked=''
     set +f
-    found=$("$grep" -azHE '^(CUDA_VISIBLE_DEVICES|LAB_GPU_MIB|LAB_NODE)=' /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n')
+    set -- /proc/[0-9]*
     set -f
+    for place; do
+        shift
+        computes "${place#/proc/}" && set -- "$@" "$place/environ"
+    done
+    [ $# -gt 0 ] || return 0
+    found=$("$grep" -azHE '^(CUDA_VISIBLE_DEVICES|LAB_GPU_MIB|LAB_NODE)=' "$@" 2>/dev/null | tr '\0' '\n')
     oldifs_scan=$IFS IFS=$newline
     for line in $found; do
         case $line in /proc/*/environ:*) ;; *) continue ;; esac
