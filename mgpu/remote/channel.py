@@ -125,9 +125,18 @@ class SshConnection:
         if self._sock is not None:
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        wake_reader(self._sock)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._transport.close()
         self._release()
+
+
+def wake_reader(sock: socket.socket | None) -> None:
+    """The thread that waits for data there is told that none comes: until it stops waiting, the kernel keeps a socket
+    that we have closed."""
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RD)
 
 
 class LocalChannel:

@@ -23,9 +23,13 @@ from paramiko.auth_strategy import AuthFailure, AuthSource, AuthStrategy, InMemo
 
 from mgpu.config.sshconfig import SshTarget
 from mgpu.remote import hostkeys
-from mgpu.remote.channel import Login, SshConnection
+from mgpu.remote.channel import Login, SshConnection, wake_reader
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.gateways import Gateways
+
+# so often paramiko's thread of a connection sees whether it has to show a sign of life. By itself ten times a second,
+# which for a hundred idle nodes was most of what the master did
+WAKE_S = 2.0
 
 # its threads log what we raise anyway
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -66,6 +70,7 @@ class _Chain:
         return bool(self.transport.is_active())
 
     def close(self) -> None:
+        wake_reader(self.sock)
         for link in reversed(self.links):
             with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
                 link.close()
@@ -107,7 +112,10 @@ def _login(
                 sock = _socket(hop, limits)
             links.append(_connection(hop, node, own_known_hosts, limits, above, sock if above is None else None))
             _open(links[-1], hop)
-            shown = links[-1].client.get_transport().get_remote_server_key()
+            transport = links[-1].client.get_transport()
+            if not isinstance(transport.sock, paramiko.ProxyCommand):  # which cannot be woken
+                transport.sock.settimeout(WAKE_S)
+            shown = transport.get_remote_server_key()
             accepted = links[-1].connect_kwargs["auth_strategy"].last
             logins.append(Login(f"{shown.get_name()} {hostkeys.fingerprint(shown)}", accepted))
     except RemoteError:
