@@ -22,15 +22,22 @@ _Decode = Callable[[Any], Any]
 
 def encode(value: Any) -> Any:
     """A dataclass, enum, tuple or mapping as objects that JSON knows; all else unchanged."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, (list, tuple)):
-        return [encode(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: encode(item) for key, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
-    return value
+    return _encoder(value.__class__)(value)
+
+
+@cache
+def _encoder(kind: Any) -> Callable[[Any], Any]:
+    """Built once per type: every probe is written."""
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if issubclass(kind, (list, tuple)):
+        return lambda value: [_encoder(item.__class__)(item) for item in value]
+    if issubclass(kind, Mapping):
+        return lambda value: {key: _encoder(item.__class__)(item) for key, item in value.items()}
+    if is_dataclass(kind):
+        names = tuple(field.name for field in fields(kind))
+        return lambda value: {name: _encoder((item := getattr(value, name)).__class__)(item) for name in names}
+    return _same
 
 
 def decode(kind: type[T], data: Any) -> T:

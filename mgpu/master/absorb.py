@@ -9,7 +9,7 @@ from itertools import chain
 
 from mgpu.core import health, lifecycle, marks, retry
 from mgpu.core.lifecycle import News, PartEvent
-from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part, PartKey
+from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, NodeState, Part, PartKey
 from mgpu.core.observation import MarkKind, Node
 from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
@@ -170,8 +170,9 @@ class Absorber:
         """With what the ends of parts say of their GPUs; and who is drained may now be empty."""
         for part, _ in self.ended:
             self._learn(part)
-        busy = Counter(part.node for _, part in self._board.parts() if part.state.holds_devices)
-        for name in self._known:
+        draining = [name for name in self._known if self._node(name).state is NodeState.DRAINING]
+        busy = Counter(part.node for _, part in self._board.parts() if draining and part.state.holds_devices)
+        for name in draining:
             node = self._node(name)
             after = health.ebb(node, busy[name], self._now)
             if after is not node:

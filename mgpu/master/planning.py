@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
@@ -35,14 +36,17 @@ class Gone:
     session: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """All that a view follows from, beside the inventory."""
+class _Seen(NamedTuple):
+    """All that a view follows from, beside the inventory. Of equal ones mostly all parts are the same: a tuple compares
+    these first."""
 
     node: Node
     holds: NodeHolds
     owed: int
     maintenance: str  # under way
+
+
+_NO_HOLDS = NodeHolds()
 
 
 class Views:
@@ -59,14 +63,15 @@ class Views:
         owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
         found = []
         for entry in self._config.nodes:
-            node = _without(nodes.get(entry.name, Node(entry.name)), gone.get(entry.name, ()))
-            closed = maintenance.under_way(entry.facts.maintenance, now)
-            seen = _Seen(node, holds.get(entry.name, NodeHolds()), owed[entry.name], closed)
-            made = self._made.get(entry.name)
+            name = entry.name
+            node = _without(nodes.get(name) or Node(name), gone.get(name, ()))
+            closed = maintenance.under_way(entry.facts.maintenance, now) if entry.facts.maintenance else ""
+            seen = _Seen(node, holds.get(name, _NO_HOLDS), owed.get(name, 0), closed)
+            made = self._made.get(name)
             if made is None or made[0] != seen:
                 view = _view(entry, seen)
                 # the same one where it says the same: what was found about it still holds
-                made = self._made[entry.name] = (seen, made[1] if made is not None and made[1] == view else view)
+                made = self._made[name] = (seen, made[1] if made is not None and made[1] == view else view)
             found.append(made[1])
         return tuple(found)
 
@@ -103,13 +108,12 @@ def _holds(board: Board) -> dict[NodeName, NodeHolds]:
     }
 
 
-def _without(node: Node, gone: Iterable[Gone]) -> Node:
+def _without(node: Node, gone: Sequence[Gone]) -> Node:
+    """`gone`: the latest last."""
     seen = node.observation
-    if seen is None:
+    if seen is None or not gone or gone[-1].at < seen.at:
         return node
     late = [item for item in gone if item.at >= seen.at]
-    if not late:
-        return node
     tokens = {item.token for item in late}
     sessions = {item.session for item in late if item.session is not None}
     left = tuple(

@@ -169,9 +169,12 @@ class Realiser:
 
     def _look(self, board: Board, monotonic: float) -> float:
         soonest, on = LOOK_S, board.by_node()
-        for name, link in self._links.items():
-            parts = [Known(part, item.attempt.token) for item, part in on.get(name, ()) if part.state.holds_devices]
-            if not parts:
+        for name in self._looks.keys() - on.keys():
+            del self._looks[name]
+        for name, there in on.items():
+            parts = [Known(part, item.attempt.token) for item, part in there if part.state.holds_devices]
+            link = self._links.get(name)
+            if not parts or link is None:
                 self._looks.pop(name, None)
                 continue
             looks = self._looks.setdefault(name, _Looks(monotonic + LOOK_SOON_S))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 SHOWN = 200  # characters of a node's own words in ours
 
@@ -40,6 +41,7 @@ def bus_id(text: str) -> str:
     return found.group() if found else ""
 
 
+@lru_cache(maxsize=4096)  # the same few slots in every probe
 def bus_number(text: str) -> tuple[int, ...] | None:
     """Domain, bus, device, function: the same slot is written 0000:0A:00.0 and 00000000:0a:00.0."""
     found = _BUS_ID.search(text)
