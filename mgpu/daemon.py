@@ -102,6 +102,7 @@ def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], b
                 return 69
             master.inbox.wait(master.tick())
     finally:
+        master.leave()
         # the socket goes first, so that nobody asks a master that is on its way out
         server.stop()
         master.close()

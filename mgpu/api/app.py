@@ -199,8 +199,11 @@ class _Routes:
         return web.json_response(await self._run(nodes.show_node, self._context, _node(request)))
 
     async def _probe(self, request: web.Request) -> web.Response:
-        answer = await self._run_widely(nodes.probe_node, self._context, caller_of(request), _node(request))
-        return web.json_response(answer)
+        """However long the node takes, no thread waits for it: a hundred may be asked at once."""
+        name = _node(request)
+        begun = await self._run_widely(nodes.begin_probe, self._context, caller_of(request), name)
+        trouble = await asyncio.wrap_future(begun)
+        return web.json_response(await self._run_widely(nodes.probed, self._context, name, trouble))
 
     async def _residue(self, request: web.Request) -> web.Response:
         answer = await self._run_widely(residue.residue, self._context, caller_of(request), _node(request))

@@ -16,10 +16,16 @@ from mgpu.core.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The outcome of a probe of `node`."""
+    """The outcome of a probe of `node`, its `number`th."""
 
     node: NodeName
     outcome: Observation | ProbeFailure
+    number: int = 0
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is known of its GPUs now; "" = they were seen."""
+        return self.outcome.reason if isinstance(self.outcome, ProbeFailure) else self.outcome.fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class NodeLink:
         self._threads = threads
         self._clock = clock
         self._probing = threading.Lock()
+        self.begun = 0  # probes
         self._last_seen: Observation | None = None
         self._slowly_probed: float | None = None
         self._listening = False
@@ -80,10 +81,12 @@ class NodeLink:
         """Begin one in the background; False = one is still outstanding."""
         if self._closed or not self._probing.acquire(blocking=False):
             return False
+        self.begun += 1
         self._threads.spawn(f"probe {self.name}", self._probe)
         return True
 
     def _probe(self) -> None:
+        number = self.begun  # no other one begins before this one is over
         try:
             now = self._clock.monotonic()
             slow = self._slowly_probed is None or now - self._slowly_probed > SLOW_PROBE_S
@@ -95,12 +98,12 @@ class NodeLink:
             elif self._last_seen is None or self._last_seen.boot_id != seen.boot_id:
                 self._slowly_probed = None
             self._last_seen = seen
-            outcome = Probed(self.name, seen)
+            outcome = Probed(self.name, seen, number)
         except RemoteError as error:
-            outcome = Probed(self.name, ProbeFailure(error.message, not error.transient))
+            outcome = Probed(self.name, ProbeFailure(error.message, not error.transient), number)
         except Exception as error:  # whatever it was, the node must be probed again
             log.exception("probe of %s", self.name)
-            outcome = Probed(self.name, ProbeFailure(f"its answer could not be read: {error}"))
+            outcome = Probed(self.name, ProbeFailure(f"its answer could not be read: {error}"), number)
         finally:
             self._probing.release()
         self._inbox.put(outcome)

@@ -114,6 +114,7 @@ class Master:
 
     def tick(self) -> float:
         """One pass; seconds until the next one is due if nothing wakes it."""
+        self._probing.expire(self._clock.monotonic())
         try:
             return self._tick()
         except StoreError as error:
@@ -212,7 +213,7 @@ class Master:
                 pause = health.next_probe_in(node, self._config.heartbeat_interval_s, random.random())
                 if node.failures:
                     self._realiser.look_now(message.node)
-                self._probing.answered(message.node, monotonic, pause)
+                self._probing.answered(message, monotonic, pause)
             elif isinstance(message, Word):
                 message.done.set_result(None)
 
@@ -285,8 +286,8 @@ class Master:
 
     # --- Control ----------------------------------------------------------------------------------------------------
 
-    def probe(self, node: NodeName) -> None:
-        self._probing.await_next(self._link(node).name)
+    def probe(self, node: NodeName) -> Future[str]:
+        return self._probing.ask(self._link(node).name)
 
     def host_keys(self, node: NodeName) -> HostKeys:
         return trust.host_keys(self._link(node).config, self._own_known_hosts, self._config.login_timeout_s)
@@ -321,6 +322,11 @@ class Master:
     def stop(self) -> None:
         self.stopping.set()
         self.inbox.wake()
+
+    def leave(self) -> None:
+        """There will be no further pass: who waits for one is told so."""
+        self.stopping.set()
+        self._probing.stop()
 
     def reload(self, config: Config) -> None:
         self.successor = config

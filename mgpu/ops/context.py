@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,8 +54,9 @@ class Waker(Protocol):
 class Control(Protocol):
     """The master, as the operations see it. All may be called from any thread, names are of known nodes."""
 
-    def probe(self, node: NodeName) -> None:
-        """Returns once a fresh observation is stored. Raises MgpuError if there is none to be had."""
+    def probe(self, node: NodeName) -> Future[str]:
+        """Begins one, and returns at once. It is over when what came of it is stored: why nothing is known of the GPUs,
+        "" = they were seen; or a MgpuError, where none answers in time."""
 
     def host_keys(self, node: NodeName) -> HostKeys:
         """Asks the node. Raises MgpuError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from mgpu import clock
@@ -31,22 +32,22 @@ def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
     holding = {device.job_id for config in configs if (view := views.get(config.name)) for device in view.devices}
     ids = tuple(job_id for job_id in holding if job_id is not None)
     with context.store.read() as r:
-        stored = {node.name: node for node in r.nodes()}
+        stored = {config.name: r.node(config.name) or Node(config.name) for config in configs}
         users = {job.job_id: job.user for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
     now = clock.now()
-    return [
-        render.node(config, stored.get(config.name, Node(config.name)), views.get(config.name), users, now)
-        for config in configs
-    ]
+    return [render.node(config, stored[config.name], views.get(config.name), users, now) for config in configs]
 
 
-def probe_node(context: Context, caller: Caller, name: str) -> Json:
-    """The node after a fresh look at it. Raises MgpuError when it cannot be reached."""
+def begin_probe(context: Context, caller: Caller, name: str) -> Future[str]:
+    """A fresh look at the node; returns at once. What comes of it: see `Control.probe`."""
     config = context.node_config(name)
     record(context, Audit(clock.now(), caller.user, "probe", node=config.name))
-    context.control.probe(config.name)
-    context.waker.wake()
-    return show_node(context, name)
+    return context.control.probe(config.name)
+
+
+def probed(context: Context, name: str, trouble: str) -> Json:
+    """The node after that look."""
+    return {**show_node(context, name), "probe_failure": trouble or None}
 
 
 def lost_on(context: Context, caller: Caller, name: str) -> Json:

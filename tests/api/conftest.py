@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,9 @@ class Desk:
         self.stopped = threading.Event()
         self.watched: list[tuple[JobId, bool]] = []
         self.unreachable: set[NodeName] = set()
+        self.failing: dict[NodeName, str] = {}
+        self.slow = False  # nodes answer probes when a test says so
+        self.asked: list[Future[str]] = []
         self.trusted: list[str] = []
         self.left = Residue("/home/train/.mgpu", (), (), ())
         self.removed: tuple[list[str], list[str]] = ([], [])
@@ -61,12 +65,19 @@ class Desk:
     def wake(self) -> None:
         self.wakes += 1
 
-    def probe(self, node: NodeName) -> None:
+    def probe(self, node: NodeName) -> Future[str]:
+        outcome: Future[str] = Future()
         if node in self.unreachable:
-            raise MgpuError(f"{node}: no route to host")
+            outcome.set_exception(MgpuError(f"{node}: no route to host"))
+            return outcome
         now = clock.now()
         with self._store.write() as w:
             w.save_node(Node(node, NodeState.UP, last_seen=now, observation=observation(node, now)))
+        if self.slow:
+            self.asked.append(outcome)
+        else:
+            outcome.set_result(self.failing.get(node, ""))
+        return outcome
 
     def host_keys(self, node: NodeName) -> HostKeys:
         return HostKeys("10.0.0.1", (KEY,), (), "new")

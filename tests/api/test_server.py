@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mgpu.api.app import WIDE_THREADS
 from mgpu.api.server import Server, listen
 from mgpu.client import http
 from mgpu.core.errors import NotAllowed, StoreError
@@ -52,7 +53,11 @@ def test_an_unknown_node_is_named_with_the_nearest(served):
 
 
 def test_probe_answers_with_the_fresh_node_or_why_not(served):
-    assert served.ask("POST", "/v1/nodes/gpu02/probe")[1]["last_seen"] is not None
+    answer = served.ask("POST", "/v1/nodes/gpu02/probe")[1]
+    assert answer["last_seen"] is not None
+    assert answer["probe_failure"] is None
+    served.desk.failing[NODES[1]] = "nvidia-smi hung"
+    assert served.ask("POST", "/v1/nodes/gpu02/probe")[1]["probe_failure"] == "nvidia-smi hung"
     served.desk.unreachable.add(NODES[1])
     status, answer = served.ask("POST", "/v1/nodes/gpu02/probe")
     assert (status, answer["error"]["message"]) == (503, "gpu02: no route to host")
@@ -235,15 +240,22 @@ def test_a_socket_that_somebody_removed_is_made_again(served, monkeypatch):
     assert not served.path.exists()
 
 
-def test_slow_nodes_do_not_hold_up_the_queue(served):
-    release = threading.Event()
-    served.desk.probe = lambda node: release.wait(20)
-    probes = [threading.Thread(target=served.ask, args=("POST", "/v1/nodes/gpu01/probe")) for _ in range(20)]
+def test_slow_nodes_hold_up_neither_the_queue_nor_other_nodes(served):
+    """However many are asked: more wait here than there are threads."""
+    served.desk.slow = True
+    probes = [
+        threading.Thread(target=served.ask, args=("POST", f"/v1/nodes/{NODES[0]}/probe"))
+        for _ in range(2 * WIDE_THREADS)
+    ]
     for probe in probes:
         probe.start()
-    time.sleep(0.1)
+    deadline = time.monotonic() + 20
+    while len(served.desk.asked) < len(probes):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     assert served.ask("GET", "/v1/jobs")[0] == 200
-    assert not release.is_set()
-    release.set()
+    assert served.ask("GET", f"/v1/nodes/{NODES[1]}/residue")[0] == 200
+    for outcome in served.desk.asked:
+        outcome.set_result("")
     for probe in probes:
         probe.join()
