@@ -53,7 +53,11 @@ def summary(node: dict[str, Any], now: float) -> str:
     names = dict.fromkeys(filter(None, (node.get("hostname"), node.get("address"))))
     pieces = [
         painted(state, state) if colourful() else state,
-        f"{free} of {len(gpus)} GPUs free" if gpus else "no GPUs seen" if seen is None else "no GPUs",
+        f"{free} of {len(gpus)} GPUs free"
+        if gpus
+        else "no GPUs seen"
+        if seen is None or node.get("reason")
+        else "no GPUs",
         "" if any(gpu.get("name") == node.get("gpu_type") for gpu in gpus) else clean(node.get("gpu_type")),
         f"partition {clean(node['partition'])}" if node.get("partition") else "",
         clean(" ".join(names)),
@@ -110,20 +114,9 @@ def machine_lines(node: dict[str, Any]) -> list[str]:
 def who(gpu: dict[str, Any]) -> str:
     """The job that holds it; else what keeps it from being free."""
     job = f"job {gpu['job_id']}" if gpu.get("job_id") is not None else ""
-    processes = "" if job else ", ".join(map(process_words, gpu.get("processes") or ()))
     reason = (gpu.get("reason") or "").removeprefix(f"held by {job}").removeprefix(f"{gpu['state']}: ").lstrip("; ")
+    if gpu["state"] == "external":
+        reason = reason.removeprefix("external (").removesuffix(")")
     if job and gpu.get("user"):
         job = f"{gpu['user']} {job}"
-    return "; ".join(filter(None, (job, processes or reason if gpu["state"] == "external" else reason)))
-
-
-def process_words(process: dict[str, Any]) -> str:
-    memory, age = process.get("memory_mib"), process.get("age_s")
-    pieces = [
-        process.get("user") or "?",
-        f"pid {process.get('pid')}",
-        process.get("command") or "",
-        "" if memory is None else f"{gib(memory)} GiB",
-        "" if age is None else f"for {duration(age)}",
-    ]
-    return " ".join(filter(None, pieces))
+    return "; ".join(filter(None, (job, reason)))

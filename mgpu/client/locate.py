@@ -60,8 +60,7 @@ def find_config(config: str | None, environ: Mapping[str, str], system_config: s
     """The configuration's absolute path ("" = none) and what was passed over, in words."""
     named = config or environ.get("MGPU_CONFIG", "")
     if named:
-        if not os.path.isfile(named):
-            raise MasterError("bad_request", f"no configuration at {named}", "name a file with --config")
+        require_file(named)
         return os.path.abspath(named), ()
     warnings: tuple[str, ...] = ()
     here = os.path.abspath(CONFIG_NAME)
@@ -74,6 +73,18 @@ def find_config(config: str | None, environ: Mapping[str, str], system_config: s
         if os.path.isfile(place):
             return place, warnings
     return "", warnings
+
+
+def require_file(path: str) -> None:
+    """What may not be looked at may well be there."""
+    try:
+        if stat.S_ISREG(os.stat(path).st_mode):
+            return
+    except PermissionError as error:
+        raise MasterError("not_allowed", f"{path}: {error.strerror}", "name a file that you may read") from error
+    except (OSError, ValueError):
+        pass
+    raise MasterError("bad_request", f"no configuration at {path}", "name a file with --config")
 
 
 def why_not_trusted(path: str) -> str:
@@ -111,7 +122,8 @@ def configured_state_dir(config: str, read_state_dir: Callable[[str], str]) -> s
         with open(config, "rb") as file:
             content = file.read()
     except OSError as error:
-        raise MasterError("bad_config", f"{config}: {error.strerror}", "name another with --config") from error
+        code = "not_allowed" if isinstance(error, PermissionError) else "bad_config"
+        raise MasterError(code, f"{config}: {error.strerror}", "name another with --config") from error
     if b"state_dir" not in content:
         return ""
     from mgpu.client.glance import state_dir_in

@@ -25,7 +25,7 @@ from mgpu.config import times
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import DAY_S, OUTPUT_MAX
 from mgpu.config.sshconfig import parse_jump
-from mgpu.core.plan import Window
+from mgpu.core.plan import DESKTOP, Window
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _POLICY = re.compile(r"fill_first|spread|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -231,7 +231,7 @@ class Network(Section):
 
 class External(Section):
     policy: Literal["avoid", "ignore"] = "avoid"
-    ignore: list[str] = []
+    ignore: list[str] = list(DESKTOP)
     memory_threshold_mib: Count = 0
 
 

@@ -125,9 +125,9 @@ def _not_empty(node: NodeView, ask: Ask) -> str:
 
 
 def _no_gpus(node: NodeView, ask: Ask) -> str:
-    if not ask.need_on(node.name) or node.devices:
+    if not ask.need_on(node.name) or any(device.state is not DeviceState.UNKNOWN for device in node.devices):
         return ""
-    return node.reason or "no GPUs seen there"
+    return node.reason or describe(node.devices) or "no GPUs seen there"
 
 
 def _no_such_index(node: NodeView, ask: Ask) -> str:
@@ -185,20 +185,20 @@ def _busy(node: NodeView, ask: Ask) -> str:
     devices = _candidates(node, ask)
     free = [device for device in devices if device.state is DeviceState.FREE]
     taken = [device for device in devices if device.state is not DeviceState.FREE]
-    busy = f"{len(devices)} GPU{'' if len(devices) == 1 else 's'}, {len(free)} free: {describe(taken)}"
+    busy = f"{len(devices)} GPU{'' if len(devices) == 1 else 's'}, {len(free)} free; {describe(taken)}"
     # what the devices say already needs no second word
-    return f"{busy} ({node.reason})" if node.reason and not node.reason.startswith("degraded:") else busy
+    return f"{busy} ({node.reason})" if node.reason and not node.reason.startswith(("degraded:", "slow:")) else busy
 
 
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
 def describe(devices: Iterable[DeviceView]) -> str:
-    """`0,1 held by job 12, 2 external (alice, pid 4242)`: devices grouped by their reason."""
+    """`GPU 0,1 held by job 12, GPU 2 external (alice, pid 4242)`: devices grouped by their reason."""
     groups: dict[str, list[DeviceView]] = {}
     for device in devices:
         groups.setdefault(device.reason or str(device.state), []).append(device)
-    return ", ".join(f"{indices(group)} {reason}" for reason, group in groups.items())
+    return ", ".join(f"GPU {indices(group)} {reason}" for reason, group in groups.items())
 
 
 def indices(devices: Iterable[DeviceView]) -> str:
@@ -208,6 +208,11 @@ def indices(devices: Iterable[DeviceView]) -> str:
 
 def gib(mib: int) -> str:
     return f"{mib / 1024:.3g} GiB" if mib >= 1024 else f"{mib} MiB"
+
+
+def _whole(mib: int) -> str:
+    """As --gpu-mem takes it."""
+    return f"{mib // 1024}G" if mib >= 1024 else f"{mib}M"
 
 
 def _labels(devices: Iterable[DeviceView]) -> str:
@@ -309,7 +314,7 @@ def _no_device(request: Request, nodes: Sequence[NodeView], allowed: Sequence[No
     if not any(cap.has_memory(device, request) for device in of_kind):
         largest = max(device.memory_total_mib or 0 for device in of_kind)
         asked = gib(request.gpu_memory_mib or 0)
-        return f"no GPU has {asked}; the largest has {gib(largest)}: use --gpu-mem {largest}M"
+        return f"no GPU has {asked}; the largest has {gib(largest)}: use --gpu-mem {_whole(largest)}"
     return f"no GPU is left that fits: {_names(allowed)} have {_labels(devices)}"
 
 

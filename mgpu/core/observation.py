@@ -46,6 +46,7 @@ class RawProbe:
     facts_text: str = ""
     topology_text: str | None = None  # None = not asked this time
     kernel_text: str | None = None
+    took_s: int = 0  # all that nvidia-smi was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ class Observation:
     notes: tuple[str, ...] = ()  # rows that could not be read, in words
     trouble: str = ""
     machine: Machine = Machine()
+    smi_took_s: int = 0  # to tell of its GPUs
 
 
 class MarkKind(Word):

@@ -52,13 +52,27 @@ class PartitionFacts:
     allow_users: tuple[str, ...] = ()
 
 
+# What a desktop that nobody uses keeps on a GPU for ever. None of them computes.
+DESKTOP = (
+    "Xorg",
+    "Xwayland",
+    "gnome-shell",
+    "kwin_x11",
+    "kwin_wayland",
+    "plasmashell",
+    "sddm-greeter",
+    "xfwm4",
+    "cinnamon",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ExternalPolicy:
     """Which foreign processes make a GPU `external`. A process whose command is ignored, or whose known memory is
     below the threshold, does not count. policy "ignore" = none counts."""
 
     policy: str = "avoid"
-    ignore: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = DESKTOP
     memory_threshold_mib: int = 0
 
 

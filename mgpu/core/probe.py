@@ -26,6 +26,9 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
     gpus = parse_gpus(raw.fields if raw.fields[: len(OLD_FIELDS)] == OLD_FIELDS else OLD_FIELDS, raw.gpu_text, notes)
     fault = _gpu_fault(raw, any(gpu.index is not None for gpu in gpus))
     gpus = (*gpus, *parse_instances(gpus, raw.mig_list, raw.mig_table))
+    known = before if before is not None and before.boot_id == raw.boot_id else None
+    if not gpus and known:
+        gpus = tuple(map(_of_before, known.gpus))
     told = parse_processes(raw.pids_text)
     processes: tuple[GpuProcess, ...] = ()
     if not fault:
@@ -34,8 +37,8 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         if raw.pids_status in _HUNG or (raw.pids_status and not told.by_slot):
             fault = f"nvidia-smi could not list processes (exit status {raw.pids_status})"
         else:
-            processes = tuple(_processes(gpus, told, raw.process_text, notes))
-    known = before if before is not None and before.boot_id == raw.boot_id else None
+            found = _processes(gpus, told, raw.process_text, notes)
+            processes = tuple(_with_age(process, now, known) for process in found)
     return Observation(
         node=node,
         at=now,
@@ -48,7 +51,23 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         notes=tuple(notes),
         trouble=parse_trouble(raw),
         machine=parse_machine(raw, told.driver, told.cuda, known.machine if known else Machine()),
+        smi_took_s=raw.took_s,
     )
+
+
+def _of_before(gpu: GpuReading) -> GpuReading:
+    """Of a GPU that was seen since the node has booted: that it was there, not how it was."""
+    return replace(gpu, memory_used_mib=None, utilization=None, temperature_c=None, power_w=None, ecc_errors=None)
+
+
+def _with_age(process: GpuProcess, now: float, known: Observation | None) -> GpuProcess:
+    """Nobody tells how long it is that a process is gone: it counts from when we first missed it."""
+    if process.exists or not process.pid:
+        return process
+    gone = (each for each in known.processes if not each.exists) if known else ()
+    before = next((each for each in gone if (each.pid, each.uuid) == (process.pid, process.uuid)), None)
+    age_s = 0 if before is None or known is None else (before.age_s or 0) + max(0, round(now - known.at))
+    return replace(process, age_s=age_s)
 
 
 def _clock_offset(raw: RawProbe, now: float, known: Observation | None) -> float:

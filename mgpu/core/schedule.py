@@ -156,9 +156,16 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
         return "ReqNodeNotAvail", _why_down(idle, ask)
     if idle and not enough(ask, serving):
         lead = "too few nodes that could do it are usable: " if len(allowed) > 1 else ""
-        closed = all(node.usable and node.name in ask.closed for node in idle)
-        return "Maintenance" if closed else "NodeDown", lead + _why_down(idle, ask)
+        return _code(idle, ask), lead + _why_down(idle, ask)
     return None
+
+
+def _code(idle: Sequence[NodeView], ask: Ask) -> str:
+    if not all(node.usable for node in idle):
+        return "NodeDown"
+    if all(node.name in ask.closed for node in idle):
+        return "Maintenance"
+    return "Resources"  # up, and its GPUs cannot be read
 
 
 def _serves(node: NodeView, ask: Ask) -> bool:

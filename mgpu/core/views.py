@@ -20,6 +20,8 @@ from mgpu.core.probe import UNREADABLE_PID
 from mgpu.core.smi.text import printable
 
 NO_INDEX = -1  # of a GPU that is lost: nvidia-smi no longer tells it
+SLOW_S = 5  # of nvidia-smi: what is slower is told
+_COMM = 15  # bytes that the kernel keeps of a program's name
 _NAMED = 3  # processes named in one reason
 
 
@@ -88,7 +90,7 @@ def _degraded(node: Node, readings: list[GpuReading], expected: int | None) -> s
     if node.observation is None:
         return ""
     if node.observation.fault:
-        return node.observation.fault
+        return "" if expected == 0 else node.observation.fault
     faults = [
         f"GPU {reading.bus_id or reading.index}: {reading.fault}"
         for reading in readings
@@ -97,7 +99,14 @@ def _degraded(node: Node, readings: list[GpuReading], expected: int | None) -> s
     seen = len({reading.parent or reading.uuid or reading.index for reading in readings if reading.index is not None})
     if expected is not None and seen < expected:
         faults.insert(0, f"{seen} of {expected} GPUs seen")
-    return f"degraded: {'; '.join(faults)}" if faults else node.reason
+    return f"degraded: {'; '.join(faults)}" if faults else node.reason or _slow(node.observation)
+
+
+def _slow(observation: Observation) -> str:
+    if observation.smi_took_s < SLOW_S:
+        return ""
+    took = f"nvidia-smi takes {observation.smi_took_s} s to tell of the GPUs"
+    return f"slow: {took}: nvidia-smi -pm 1 on the node (root) keeps the driver loaded"
 
 
 def _ours(facts: NodeFacts, observation: Observation | None, external: ExternalPolicy) -> list[GpuReading]:
@@ -213,7 +222,8 @@ def _counts(process: GpuProcess, external: ExternalPolicy, alone: bool) -> bool:
         return True
     if process.memory_mib is not None and process.memory_mib < external.memory_threshold_mib:
         return False
-    return program(process.command) not in external.ignore
+    names = {process.command[:_COMM], program(process.command)[:_COMM]}
+    return not any(name[:_COMM] in names for name in external.ignore)
 
 
 def program(command: str) -> str:
@@ -233,7 +243,9 @@ def _who(process: GpuProcess, job: JobId | None) -> str:
     if process.pid == UNREADABLE_PID:
         return f"a process that nvidia-smi does not name, {memory}"
     if not process.exists:
-        return f"orphan pid {process.pid}: nvidia-smi names it, the node has no such process; {memory}"
+        gone = [] if process.age_s is None else [f"since {_age(process.age_s)}"]
+        told = f"orphan pid {process.pid}: nvidia-smi names it, the node has no such process"
+        return ", ".join([told, memory, *gone])
     ours = [f"job {job}, outside its allocation"] if job is not None else []
     if job is None and process.token:
         ours = ["left by a job that is over"]

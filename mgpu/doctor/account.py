@@ -47,7 +47,7 @@ def shell(case: Case) -> Iterator[Finding]:
     """Sends the text, and judges what the login shell made of it."""
     assert case.connection is not None
     mark = secrets.token_hex(16)
-    given = {"mark": mark, "root": case.node.run_dir, "workdir": case.node.workdir}
+    given = {"mark": mark, "root": case.node.run_dir, "workdir": case.node.workdir, "setup": case.node.setup}
     text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in given.items()) + _text()
     asked, before = clock.monotonic(), clock.now()
     try:
@@ -182,6 +182,23 @@ def _room(place: str, facts: Mapping[str, str]) -> Finding:
     if 0 < inodes < LOW_INODES:
         return warning("home", f"{text}, but only {inodes} more files", "remove small files there, or name a run_dir")
     return ok("home", text)
+
+
+def python(case: Case) -> Iterator[Finding]:
+    """What a job would find, once the inventory's setup has run."""
+    if "python" not in case.sections:
+        yield _untold("python")
+        return
+    facts = _facts(case.sections, "python")
+    if facts.get("ready") != "1":
+        why = "does not end within 5 s" if case.sections["python"][0] in HUNG else "does not come to its end"
+        text = f"the inventory's setup {why}" if case.node.setup else f"a shell there {why}"
+        yield warning("python", text, "jobs run it first: try it in bash on the node")
+    elif "python" not in facts:
+        yield ok("python", "there is none where jobs look for it")
+    else:
+        torch = f"torch {facts['torch']}" if "torch" in facts else "no torch"
+        yield ok("python", f"Python {facts['python']}, {torch}" + (", after setup" if case.node.setup else ""))
 
 
 def locks(case: Case) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def gpus(case: Case) -> Iterator[Finding]:
         hint = "correct `devices:` in the inventory, or look at dmesg on the node"
         yield failure("gpus", f"{text}; {degraded}" if degraded else text, hint)
     elif degraded:
-        hint = "look at dmesg on the node (Xid); a reset or reboot may bring it back; else correct gpu_count"
+        hint = "do what is said there, or look at dmesg on the node (Xid): a reset may help; else correct gpu_count"
         yield failure("gpus", degraded, hint)
     elif sick:
         yield failure("gpus", "; ".join(sick), "mgpu nodes shows it beside the GPU")

@@ -1,5 +1,5 @@
-# What mgpu doctor looks at on a node, all at once. Before it stand `mark`, `root` and `workdir`. It needs no more than a
-# POSIX sh: what else is missing is what it is to find out. It leaves nothing behind.
+# What mgpu doctor looks at on a node, all at once. Before it stand `mark`, `root`, `workdir` and `setup`. It needs no more
+# than a POSIX sh: what else is missing is what it is to find out. It leaves nothing behind.
 #
 # The answer: lines `MARK NAME WORD...`, below each what there is to say of it.
 # shellcheck disable=SC2154
@@ -59,6 +59,20 @@ look_at_workdir() {
   printf '%s\n' "$said"
 }
 
+# look_at_python: the one that a job would find, and its torch, which is not loaded for that
+look_at_python() {
+  code='import sys; print("python", sys.version.split()[0], "at", sys.executable)
+from importlib.metadata import version; print("torch", version("torch"))'
+  shell=$(command -v bash) || shell=/bin/sh
+  # shellcheck disable=SC2016
+  said=$(bounded env PATH="$path" setup="$setup" code="$code" "$shell" -c 'eval "$setup
+  ready=1"
+  printf "\nready %s\n" "$ready"
+  for name in python python3; do command -v $name >/dev/null && exec $name -c "$code"; done')
+  section python $?
+  printf '%s\n' "$said"
+}
+
 # look_at_locks: leases lie in /tmp, where every account has to be able to make and lock them
 look_at_locks() {
   trial=/tmp/mgpu.doctor.$$
@@ -100,6 +114,7 @@ look_at_logind() {
   look_at_tools
   look_at_home
   look_at_workdir
+  look_at_python
   look_at_locks
   look_at_logind
   section end

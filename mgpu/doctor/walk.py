@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from mgpu.core.smi.mig import label
 from mgpu.doctor import account, gpus, login, network
 from mgpu.doctor.case import Case
 from mgpu.doctor.finding import FAILURE, Finding, Findings, failure, ok, skipped, warning
@@ -39,6 +40,11 @@ def master(case: Case) -> Iterator[Finding]:
         yield warning("master", f"the master says {state}{because}", f"mgpu show node {case.node.name} says more")
     else:
         yield ok("master", "UP for the master, too")
+    for gpu in case.master.node.get("gpus") or ():
+        if gpu.get("drain") or gpu.get("suspect"):
+            which = gpu["uuid"] if gpu["index"] is None else label(gpu["index"])
+            hint = f"mgpu node resume {case.node.name}:{which} ends that"
+            yield warning("master", f"GPU {which}: {gpu['reason']}", hint)
 
 
 WALK = (
@@ -53,6 +59,7 @@ WALK = (
     Check("shell", account.shell, gate=True),
     Check("tools", account.tools, gate=True),
     Check("home", account.home),
+    Check("python", account.python),
     Check("nvidia-smi", gpus.nvidia_smi),
     Check("gpus", gpus.gpus),
     Check("locks", account.locks),

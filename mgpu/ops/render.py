@@ -100,7 +100,7 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping
     return {
         "node_id": config.name,
         "state": stored.state.value,
-        "reason": (view.reason if view else "") or stored.reason,
+        "reason": view.reason if view else stored.reason,
         "address": config.ssh.host,
         "hostname": seen.hostname if seen else config.facts.hostname,
         "partition": ",".join(config.facts.partitions),

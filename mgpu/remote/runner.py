@@ -26,6 +26,7 @@ from mgpu.remote.wire import encode, encode_text
 READ_LIMIT = 4 * 1024 * 1024
 _SIZE = re.compile(r"\d{1,18}", re.ASCII)
 _STATUS = re.compile(r"\d{1,3}", re.ASCII)
+_SECONDS = re.compile(r"\d{1,5}", re.ASCII)
 _EPOCH = re.compile(r"\d{1,12}", re.ASCII)
 KILL_GRACE_S = 10
 OWN_PROGRAMS = "${0%/*}/bin"  # where a job's script finds what is made for it; not made where it does not look there
@@ -256,7 +257,7 @@ def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe
     def told(name: str) -> str | None:
         return text(name) if name in sections else None
 
-    epoch, check = word("epoch"), word("check")
+    epoch, check, took = word("epoch"), word("check"), word("took")
     return RawProbe(
         boot_id=word("boot"),
         hostname=word("hostname"),
@@ -277,4 +278,5 @@ def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe
         facts_text=text("facts"),
         topology_text=told("topology"),
         kernel_text=told("kernel"),
+        took_s=int(took) if _SECONDS.fullmatch(took) else 0,
     )

@@ -111,7 +111,7 @@ NODES = [
         "gpus": [
             gpu(0, "free"),
             gpu(1, "allocated", job_id=17, user="carol", utilization=97, memory_used_mib=71680),
-            gpu(2, "external", processes=[OUTSIDER]),
+            gpu(2, "external", reason="external (bob, pid 4242, python, 11 GiB, 1 h)", processes=[OUTSIDER]),
             gpu(None, "unknown", reason="GPU is lost", memory_used_mib=None, utilization=None),
         ],
     },
@@ -125,7 +125,7 @@ gpu01  UP  1 of 4 GPUs free  A100  partition train  gpu01.lab 10.0.0.1  seen 0:0
   GPU  NAME         MEMORY GiB  UTIL  STATE      WHO / WHY
     0  NVIDIA A100    0.5/80.0    0%  free
     1  NVIDIA A100   70.0/80.0   97%  allocated  carol job 17
-    2  NVIDIA A100    0.5/80.0    0%  external   bob pid 4242 python 11.0 GiB for 1:02:00
+    2  NVIDIA A100    0.5/80.0    0%  external   bob, pid 4242, python, 11 GiB, 1 h
     ?  NVIDIA A100      ?/80.0     -  unknown    GPU is lost
 gpu02  DOWN  no GPUs seen  gpu02  never seen
   host key unknown: mgpu node trust gpu02

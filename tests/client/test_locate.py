@@ -83,6 +83,22 @@ def test_a_configuration_that_is_not_there(here: Path) -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+@pytest.mark.parametrize("closed", ["folder", "file"])
+def test_a_configuration_that_one_may_not_read_is_not_said_to_be_absent(tmp_path: Path, closed: str) -> None:
+    config = write(tmp_path / "closed" / "c.yaml")
+    tmp_path.chmod(0o755)
+    Path(config).chmod(0o600 if closed == "file" else 0o644)
+    Path(config).parent.chmod(0o700 if closed == "folder" else 0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(MasterError, match="Permission denied") as caught:
+            find(config=config)
+    finally:
+        os.seteuid(0)
+    assert (caught.value.code, caught.value.exit_code) == ("not_allowed", 77)
+
+
 def test_state_dir_flag_variable_configuration(here: Path) -> None:
     config = write(here / "c.yaml", "base: &base rel\nmaster: {state_dir: *base}\n")
     assert find(config, configured="rel").state_dir == str(here / "rel")

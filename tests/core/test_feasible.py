@@ -33,7 +33,7 @@ REASONS: list[tuple[NodeView, dict[str, Any], str]] = [
     (
         node("a", "..x."),
         {"exclusive": True},
-        "--exclusive needs all its GPUs free: 2 external (alice, pid 4242, python, 11 GiB, 3 h)",
+        "--exclusive needs all its GPUs free: GPU 2 external (alice, pid 4242, python, 11 GiB, 3 h)",
     ),
     (node("a", "..!."), {"exclusive": True}, ""),
     (node("a", "", reason="nvidia-smi not found"), {}, "nvidia-smi not found"),
@@ -50,10 +50,10 @@ REASONS: list[tuple[NodeView, dict[str, Any], str]] = [
     (
         node("a", "hhx."),
         {"gpus_per_node": 4},
-        "4 GPUs, 1 free: 0,1 held by job 12, 2 external (alice, pid 4242, python, 11 GiB, 3 h)",
+        "4 GPUs, 1 free; GPU 0,1 held by job 12, GPU 2 external (alice, pid 4242, python, 11 GiB, 3 h)",
     ),
-    (node("a", "??"), {}, "2 GPUs, 0 free: 0,1 unknown: nvidia-smi hung"),
-    (node("a", "h."), {"pins": pins(a=(0,))}, "1 GPU, 0 free: 0 held by job 12"),
+    (node("a", "??"), {}, "GPU 0,1 unknown: nvidia-smi hung"),
+    (node("a", "h."), {"pins": pins(a=(0,))}, "1 GPU, 0 free; GPU 0 held by job 12"),
     (node("a", "h."), {"pins": pins(a=(1,))}, ""),
 ]
 
@@ -78,7 +78,7 @@ def test_a_lost_gpu_of_unknown_kind_makes_a_job_wait_and_not_impossible() -> Non
         lost, devices=(*lost.devices[:3], replace(lost.devices[3], index=-1, name="", memory_total_mib=None))
     )
     assert impossible(Request(gpus=4), [lost]) == ""
-    assert examine(lost, ask_for(Request(gpus=4), [lost])).reason == "4 GPUs, 3 free: ? unhealthy: GPU is lost"
+    assert examine(lost, ask_for(Request(gpus=4), [lost])).reason == "4 GPUs, 3 free; GPU ? unhealthy: GPU is lost"
     typed = ask_for(Request(gpus=4, gpu_types=("A100",), gpu_memory_mib=40960), [lost])
     assert typed.impossible == ""
     assert examine(lost, typed).reason == "has 3 such GPUs, the job needs 4 (degraded: 3 of 4 GPUs seen)"
@@ -110,7 +110,7 @@ IMPOSSIBLE: list[tuple[list[NodeView], dict[str, Any], str]] = [
     ),
     (TWO, {"pins": pins(a=(0, 4))}, f"a: GPU 0,4 asked, it has 0,1,2,3 ({A100})"),
     (TWO, {"gpu_types": ("B200",)}, f"no GPU here is of type B200; the types are: {A100}"),
-    (TWO, {"gpu_memory_mib": 204800}, "no GPU has 200 GiB; the largest has 80 GiB: use --gpu-mem 81920M"),
+    (TWO, {"gpu_memory_mib": 204800}, "no GPU has 200 GiB; the largest has 80 GiB: use --gpu-mem 80G"),
     (TWO_KINDS, {"gpus": 8}, "needs 8 GPUs, there are 4 of one kind: use -G 4, or --gpu-type any"),
     (TWO_KINDS, {"gpus": 8, "mixed": True}, ""),
     (TWO_KINDS, {"nodes": 2, "gpus": 8}, "needs 2 nodes with 4 GPUs each, there are 1: use -N 1, or --gpu-type any"),

@@ -219,6 +219,33 @@ def test_bus_ids_are_compared_as_numbers() -> None:
     assert bus_number("[N/A]") is None
 
 
+@pytest.mark.parametrize("boot", ["boot", "another"])
+def test_gpus_of_a_driver_that_hangs_are_listed_as_unknown_until_the_next_boot(boot: str) -> None:
+    before = parsed()
+    hung = parse_probe(NodeName("gpu01"), replace(GOOD, boot_id=boot, gpu_status=124, gpu_text=""), 1002.0, before)
+    for _ in range(2):
+        view = node_view(
+            NodeFacts(NodeName("gpu01")),
+            Node(NodeName("gpu01"), NodeState.UP, observation=hung),
+            NodeHolds(),
+            ExternalPolicy(),
+        )
+        listed = [(device.index, device.state, device.memory_total_mib) for device in view.devices]
+        assert listed == ([(0, S.UNKNOWN, 81920), (1, S.UNKNOWN, 81920)] if boot == "boot" else [])
+        assert all(gpu.memory_used_mib is None and gpu.utilization is None for gpu in hung.gpus)
+        hung = parse_probe(NodeName("gpu01"), replace(GOOD, boot_id=boot, gpu_status=18, gpu_text="x"), 1004.0, hung)
+
+
+def test_how_long_a_process_is_gone() -> None:
+    raw = replace(GOOD, pids_text=pids((U1, 77, "512 MiB")))
+    first = parse_probe(NodeName("gpu01"), raw, 1000.0)
+    second = parse_probe(NodeName("gpu01"), raw, 1060.0, first)
+    third = parse_probe(NodeName("gpu01"), raw, 1300.0, second)
+    assert [seen.processes[0].age_s for seen in (first, second, third)] == [0, 60, 300]
+    other = parse_probe(NodeName("gpu01"), replace(raw, boot_id="another"), 1400.0, third)
+    assert other.processes[0].age_s == 0
+
+
 def test_odd_process_lines_become_notes() -> None:
     seen = parsed(pids_text=pids((U0, 7, 9), (U1, 8, 9)), process_text="x y\n7 bob\n")
     assert seen.notes == ("unreadable process: x y",)

@@ -120,7 +120,7 @@ WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
         "Resources",
         "needs 3 nodes with free GPUs (2 each) at the same time; 8 of 12 GPUs",
     ),
-    (USED, {"pins": pins(("a", (0,)))}, "Resources", "a: 1 GPU, 0 free: 0 held by job 12"),
+    (USED, {"pins": pins(("a", (0,)))}, "Resources", "a: 1 GPU, 0 free; GPU 0 held by job 12"),
     (USED, {"gpus": 13}, "BadConstraints", "needs 13 GPUs, there are 12: use -G 12"),
     (USED, {"policy": "mine"}, "PolicyError", "policy mine failed: not known"),
     ([down("a", "no route", "....")], {}, "NodeDown", "a: no route"),
@@ -131,7 +131,7 @@ WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
         "too few nodes that could do it are usable: a: off",
     ),
     ([down("a", "off", "...."), node("b", "....")], {"nodelist": ("b", "a")}, "ReqNodeNotAvail", "a: off"),
-    ([node("a", "", reason="nvidia-smi not found")], {}, "NodeDown", "a: nvidia-smi not found"),
+    ([node("a", "", reason="nvidia-smi not found")], {}, "Resources", "a: nvidia-smi not found"),
     ([node("a", "??", reason="hung"), node("b", "....")], {"nodelist": ("a",)}, "ReqNodeNotAvail", "a: hung"),
 ]
 
@@ -148,7 +148,7 @@ def test_a_waiting_job_has_a_reason_per_node_in_the_inventorys_order() -> None:
     nodes = [node("b", "h..."), node("a", "...."), down("c", "node is down: no route")]
     planned = wait(plan(snapshot(nodes, job(1, gpus=8, nodes=2))))
     assert planned.nodes == (
-        ("b", "4 GPUs, 3 free: 0 held by job 12"),
+        ("b", "4 GPUs, 3 free; GPU 0 held by job 12"),
         ("a", "could take a part, but not all of the job fits"),
         ("c", "node is down: no route"),
     )

@@ -108,6 +108,25 @@ def test_what_is_not_known_is_above_every_threshold(process: GpuProcess) -> None
     assert view(process, external=ExternalPolicy(memory_threshold_mib=600)).devices[1].state == "external"
 
 
+def test_how_long_an_orphan_is_one() -> None:
+    orphan = GpuProcess(77, DeviceUuid("GPU-1"), 512, exists=False, age_s=300)
+    said = "orphan pid 77: nvidia-smi names it, the node has no such process, 512 MiB, since 5 min"
+    assert told(view(orphan))[1] == f"1 external external ({said})"
+
+
+def test_a_slow_nvidia_smi_is_said_and_keeps_nobody_away() -> None:
+    slow = view(smi_took_s=12)
+    assert (slow.usable, slow.reason.partition(":")[0]) == (True, "slow")
+    assert "nvidia-smi takes 12 s" in slow.reason and "nvidia-smi -pm 1" in slow.reason
+    assert told(slow) == ["0 free", "1 free", "2 free"]
+    assert view(smi_took_s=4).reason == ""
+
+
+def test_a_node_that_is_to_have_no_gpus_needs_no_nvidia_smi() -> None:
+    none = view(gpus=(), fault="nvidia-smi not found", facts=NodeFacts(NAME, gpu_count=0))
+    assert (none.usable, none.reason) == (True, "")
+
+
 def test_faults() -> None:
     broken = (GPUS[0], replace(GPUS[1], fault="GPU is lost"), GPUS[2])
     seen = view(gpus=broken)

@@ -13,7 +13,7 @@ import pytest
 from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import GpuReading, Observation
 from mgpu.doctor import account
-from mgpu.doctor.account import parse
+from mgpu.doctor.account import parse, python
 from mgpu.doctor.case import Case
 from mgpu.doctor.finding import Finding
 from tests.doctor.test_walk import case
@@ -47,7 +47,7 @@ def test_the_answer_stands_between_marks() -> None:
 def test_the_text_under_each_shell(shell: list[str], tmp_path: Path) -> None:
     home = tmp_path / "a home's"
     home.mkdir()
-    variables = f"mark={MARK}\nroot=''\nworkdir='~/work'\n"
+    variables = f"mark={MARK}\nroot=''\nworkdir='~/work'\nsetup='echo noise; X=1'\n"
     environ = {"HOME": str(home), "PATH": os.environ["PATH"], "SHELL": "/bin/odd"}
     ran = subprocess.run(
         [*shell, "-s", MARK],
@@ -60,13 +60,35 @@ def test_the_text_under_each_shell(shell: list[str], tmp_path: Path) -> None:
     )
     before, sections = parse(ran.stdout, MARK)
     assert before == ""
-    assert list(sections) == ["begin", "account", "tools", "home", "workdir", "locks", "logind", "end"]
+    assert list(sections) == ["begin", "account", "tools", "home", "workdir", "python", "locks", "logind", "end"]
     assert sections["account"][1][0] == "shell /bin/odd"
     assert [line for line in sections["tools"][1] if line] == []
     assert sections["home"][0] == f"0 {home}"
     assert sections["workdir"][0] != "0"
+    assert "ready 1" in sections["python"][1]
+    assert any(line.startswith("python 3") for line in sections["python"][1])
     assert sections["locks"][0] == "0"
     assert list(home.iterdir()) == []
+
+
+FOUND = "python 3.11.2 at /usr/bin/python3"
+
+
+@pytest.mark.parametrize(
+    ("status", "lines", "said", "text"),
+    [
+        ("0", ["ready 1", FOUND, "torch 2.5.1+cu124"], "ok", f"P{FOUND[1:]}, torch 2.5.1+cu124, after setup"),
+        ("1", ["noise", "ready 1", FOUND], "ok", f"P{FOUND[1:]}, no torch, after setup"),
+        ("1", ["ready 1"], "ok", "there is none where jobs look for it"),
+        ("2", ["ready "], "warning", "the inventory's setup does not come to its end"),
+        ("124", [], "warning", "the inventory's setup does not end within 5 s"),
+    ],
+)
+def test_the_python_that_jobs_find(status: str, lines: list[str], said: str, text: str) -> None:
+    made = told(python=(status, lines))
+    made.node = replace(made.node, setup="conda activate x")
+    found = only(python(made))
+    assert (found.status, found.text) == (said, text)
 
 
 @pytest.mark.skipif(not can_hang(), reason="needs root and /dev/fuse")

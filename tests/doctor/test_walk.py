@@ -10,7 +10,7 @@ import pytest
 from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core.model import NodeName
 from mgpu.core.plan import NodeFacts
-from mgpu.doctor.case import Case
+from mgpu.doctor.case import Case, MasterView
 from mgpu.doctor.finding import Finding, Findings, failure, ok, warning, within
 from mgpu.doctor.walk import WALK, Check, examine, examine_all
 
@@ -29,7 +29,7 @@ def says(*findings: Finding) -> Callable[[Case], Findings]:
 def test_each_check_comes_after_what_it_stands_on() -> None:
     assert [check.name for check in WALK] == [
         "ssh", "name", "tcp", "banner", "host key", "keys", "login", "sessions", "shell", "tools",
-        "home", "nvidia-smi", "gpus", "locks", "logind", "clock", "residue", "master",
+        "home", "python", "nvidia-smi", "gpus", "locks", "logind", "clock", "residue", "master",
     ]  # fmt: skip
     # no gate after what is not one: all that can be looked at is looked at
     assert [check.gate for check in WALK] == sorted((check.gate for check in WALK), reverse=True)
@@ -74,6 +74,24 @@ def test_nodes_come_in_their_order() -> None:
     found = list(examine_all(cases))
     assert [each.node.name for each, _ in found] == ["-c", "-a", "-b"]
     assert all(findings[0].check == "ssh" and findings[0].status == "failure" for _, findings in found)
+
+
+def test_what_an_operator_said_of_single_gpus() -> None:
+    made = case()
+    drained = {"index": 5, "uuid": "GPU-5", "reason": "drained by al: fan", "drain": {"by": "al"}, "suspect": None}
+    suspect = {"index": 1002, "uuid": "MIG-2", "reason": "suspect, used last: jobs", "suspect": {"by": "mgpu"}}
+    gone = {"index": None, "uuid": "GPU-9", "reason": "held by job 4; drained by al", "drain": {"by": "al"}}
+    fine = {"index": 0, "uuid": "GPU-0", "reason": "", "drain": None, "suspect": None}
+    made.master = MasterView({"state": "UP", "reason": "", "gpus": [fine, drained, suspect, gone]}, None)
+    up, *said = WALK[-1].look(made)
+    assert (up.status, [(each.status, each.text, each.hint) for each in said]) == (
+        "ok",
+        [
+            ("warning", "GPU 5: drained by al: fan", "mgpu node resume gpu01:5 ends that"),
+            ("warning", "GPU 0.2: suspect, used last: jobs", "mgpu node resume gpu01:0.2 ends that"),
+            ("warning", "GPU GPU-9: held by job 4; drained by al", "mgpu node resume gpu01:GPU-9 ends that"),
+        ],
+    )
 
 
 def test_nothing_is_waited_for_without_end() -> None:

@@ -13,7 +13,7 @@ from tests.lab import Lab
 Findings = dict[str, dict[str, str]]  # check -> finding; of a check that said more than one thing the last
 CHECKS = [
     "ssh", "name", "tcp", "banner", "host key", "keys", "login", "sessions", "shell", "tools",
-    "home", "nvidia-smi", "gpus", "locks", "logind", "clock", "residue",
+    "home", "python", "nvidia-smi", "gpus", "locks", "logind", "clock", "residue",
 ]  # fmt: skip
 
 

@@ -40,7 +40,7 @@ REFUSED = {
     "srun -N 1 -G 5 true": "no node has 5 GPUs; the largest has 4: use --gpus-per-node 4",
     "srun -N 1 -G 8 true": "no node has 8 GPUs; the largest has 4: use -N 2 --gpus-per-node 4",
     "srun -N 3 true": "needs 3 nodes, only 2 may be used: use -N 2",
-    "srun --gpu-mem 100G true": "no GPU has 100 GiB; the largest has 80 GiB: use --gpu-mem 81920M",
+    "srun --gpu-mem 100G true": "no GPU has 100 GiB; the largest has 80 GiB: use --gpu-mem 80G",
     "srun --gpu-mem x true": "--gpu-mem 'x' cannot be read: write 24G, 24576M, or 24 (GiB)",
     "srun -p nope true": "unknown partition 'nope': there are none",
     "srun -t 1:2:3:4 true": (

@@ -40,7 +40,7 @@ def test_a_healthy_node_costs_one_login(sick: Cluster) -> None:
     text = sick("doctor", "node001").lines
     assert text[0] == "node001"
     assert text[1] == f"  ok       ssh          train@{node.address} port 22"
-    assert text[-1] == "1 node: 17 ok"
+    assert text[-1] == "1 node: 18 ok"
     assert "\x1b" not in "".join(text)
 
 

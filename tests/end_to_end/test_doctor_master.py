@@ -39,7 +39,7 @@ def test_the_master(make_lab: LabMaker, make_cluster: ClusterMaker) -> None:
     }  # fmt: skip
     text = cluster("doctor").lines
     assert text[0] == "master"
-    assert text[-1] == "1 node: 23 ok"
+    assert text[-1] == "1 node: 24 ok"
 
     other = cluster.home / "other.yaml"
     other.write_text(cluster.config_path.read_text())

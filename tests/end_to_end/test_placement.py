@@ -104,7 +104,7 @@ def test_ten_jobs_on_eight_gpus(cluster: Cluster) -> None:
         why = cluster.json("why", job_id)
         assert [node["node"] for node in why["nodes"]] == ["node001", "node002"]
         for node in why["nodes"]:
-            assert node["reason"].startswith("4 GPUs, 0 free: ")
+            assert node["reason"].startswith("4 GPUs, 0 free; ")
             assert "held by job" in node["reason"]
     assert "4 GPUs, 0 free" in cluster("why", ids[9]).out
     cluster("cancel", ids[2], ids[5])
@@ -125,7 +125,7 @@ def test_outsiders_are_seen_named_and_avoided(cluster: Cluster) -> None:
         assert process["memory_mib"] == 4096
         assert process["command"] == "sleep"
         assert isinstance(process["age_s"], int)
-        assert f"alice pid {pid} sleep 4.0 GiB" in cluster("nodes").out
+        assert f"alice, pid {pid}, sleep, 4 GiB" in cluster("nodes").out
         assert placed(cluster) == ["node001:1"]
         waiting = cluster.submit("--node-gpu-ids", "node001:0", "echo mine")
         until("the reason", lambda: f"external (alice, pid {pid}" in cluster("why", waiting).out)

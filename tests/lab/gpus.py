@@ -26,6 +26,7 @@ class Gpus:
         self.folder = folder
         self.table = folder / "gpus"
         self.fault_file = folder / "fault"
+        self.sound = folder / "gpus.sound"
 
     def create(self, count: int, name: str, memory_mib: int) -> None:
         """Fresh GPUs; the UUIDs follow from the folder's name, so that they survive a reboot and no lab shares one."""
@@ -35,6 +36,7 @@ class Gpus:
             values = (index, f"GPU-{unique}", f"00000000:{index + 1:02X}:00.0", name, memory_mib, 3, 0, "550.90.07")
             rows.append(dict(zip(COLUMNS, map(str, (*values, "Disabled", "Default", 35, "ok")), strict=True)))
         self._write(rows)
+        _replace(self.sound, self.table.read_text())
         self.clear()
 
     def rows(self) -> list[dict[str, str]]:
@@ -64,10 +66,9 @@ class Gpus:
         _replace(self.fault_file, f"{text}\n")
 
     def clear(self) -> None:
-        """No fault, and every GPU there again."""
+        """No fault, and every GPU there again, as it was at first."""
         self.fault_file.unlink(missing_ok=True)
-        for row in self.rows():
-            self.set(int(row["index"]), status="ok")
+        _replace(self.table, self.sound.read_text())
 
     def _write(self, rows: list[dict[str, str]]) -> None:
         _replace(self.table, "".join("|".join(row[column] for column in COLUMNS) + "\n" for row in rows))

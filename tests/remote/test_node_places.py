@@ -278,6 +278,12 @@ def test_a_hanging_nvidia_smi_is_ended_and_asked_no_more(bench: Workbench, mark:
     assert not living(mark)
 
 
+def test_how_long_nvidia_smi_takes_is_told(quick_bench: Workbench) -> None:
+    stand_in(quick_bench, "sleep 1.1")
+    assert quick_bench.runner.probe(ProbeWanted()).took_s >= 2  # it is asked twice
+    assert quick_bench.runner.probe(ProbeWanted("/not/here")).took_s == 0
+
+
 def test_a_process_with_a_strange_name(bench: Workbench) -> None:
     """Names may hold blanks, brackets and newlines; none of that makes a process unseen."""
     rename = 'import time; open("/proc/self/comm", "w").write("a) Z\\n1 (b"); time.sleep(1000)'

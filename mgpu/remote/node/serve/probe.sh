@@ -146,10 +146,11 @@ ask_keepout() {
   [ -e $value ] || [ -L $value ] || return
   owner=$(stat -c %U $value 2>/dev/null)
   message=
-  # only a plain file is read: a pipe would hold us up
-  [ -f $value ] && [ ! -L $value ] && [ -r $value ] && read -r message <$value
+  # a stranger's file: a pipe would hold us up, and so would one without a line end that is large
+  [ -f $value ] && [ ! -L $value ] && message=$("$timeout" -k 1 5 head -c 300 $value 2>/dev/null)
   part keepout
-  tell "$(printf %.300s "${owner:-somebody} $message")"
+  tell "${owner:-somebody} ${message%%
+*}"
 }
 
 # ask_check LIMIT_S COMMAND: the site's own
@@ -177,7 +178,13 @@ op_probe() {
   [ -z "$value" ] || ask_check "$6" "$value"
   gpus_status=127
   pids_status=127
-  [ -z "$smi" ] || ask_all "$2" "$3" "$4"
+  if [ -n "$smi" ]; then
+    uptime_now
+    began=${uptime%.*}
+    ask_all "$2" "$3" "$4"
+    uptime_now
+    part took $((${uptime%.*} - began))
+  fi
   [ "$4" != 1 ] || part epoch "$(date +%s)"  # last: we compare it with the time at which it arrives
   printf '%s\n%s %s end ok %s %s\n' "$told" "$mark" "$id" "$gpus_status" "$pids_status"
 }
