@@ -116,16 +116,19 @@ class NodeSession:
                 try:
                     shell = NodeShell(connection, self._login_timeout_s)
                     reply = shell.request("root", *self._root_words, timeout_s=self._login_timeout_s)
+                    if reply.status != "ok":
+                        text = f"the node's program does not start: {reply.text[:200]}"
+                        raise RemoteError(text, Trouble.NO_COMMANDS)
                 except RemoteError as error:
                     if error.trouble is Trouble.REFUSED and not fresh:
                         # full, or shells that we closed have not ended there yet
                         refused.add(connection)
                         continue
-                    if not connection.alive or error.trouble is Trouble.REFUSED:
+                    # what an account may do is decided at its login: once that is mended, only a new one shows it
+                    useless = error.trouble is Trouble.NO_COMMANDS and not self._connections.get(connection)
+                    if not connection.alive or error.trouble is Trouble.REFUSED or useless:
                         self._discard(connection)
                     raise
-                if reply.status != "ok":
-                    raise RemoteError(f"the node's program does not start: {reply.text[:200]}", Trouble.NO_COMMANDS)
                 with self._lock:
                     self._connections[connection] = self._connections.get(connection, 0) + 1
                 return shell

@@ -228,6 +228,19 @@ def test_an_account_that_runs_no_commands(lab: Lab, login_shell: Callable[[str, 
 
 
 @needs_namespaces
+def test_an_account_that_may_run_commands_again_is_noticed(
+    login_shell: Callable[[str, str], SshTarget], open_session: Callable[..., NodeSession]
+) -> None:
+    session = open_session(login_shell("bob", "/usr/sbin/nologin"))
+    for _ in range(2):
+        with pytest.raises(RemoteError, match="cannot run commands"), session.shell():
+            pass
+    login_shell("bob", "/bin/sh")
+    with session.shell() as shell:
+        assert shell.hostname
+
+
+@needs_namespaces
 def test_a_node_that_lacks_a_tool_says_which(lab: Lab) -> None:
     node = lab.nodes[0]
     node.run("mv /usr/bin/flock /usr/bin/flock.away", user="root")
