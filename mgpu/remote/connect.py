@@ -328,8 +328,13 @@ def _open(link: fabric.Connection, hop: SshTarget) -> None:
     except AuthFailure as error:
         strategy = error.result.strategy
         text = strategy.why_not() if isinstance(strategy, _Keys) else str(error)
-        if any("too many authentication failures" in str(item.result).lower() for item in error.result):
-            text = f"too many authentication failures, {text}"
+        # sshd hangs up after so many wrong keys; what it says then does not reach us
+        hung_up = next((number for number, item in enumerate(error.result, 1) if "EOF" in str(item.result)), 0)
+        if hung_up == 1:
+            raise RemoteError(f"connection to {where} lost while logging in") from error
+        if hung_up:
+            offered = f"{hung_up} of {len(error.result)} keys offered"
+            text = f"too many authentication failures, {offered}: name the right one with ssh: identity_file"
         raise RemoteError(f"login as {hop.user} on {where} failed: {text}", Trouble.AUTHENTICATION) from error
     except TimeoutError as error:
         raise RemoteError(f"login on {where} timed out") from error

@@ -1,0 +1,77 @@
+"""Logins that sshd ends, and those that take their time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mgpu.remote.errors import Trouble
+from tests.lab import Lab
+from tests.lab.node import Node
+from tests.remote.conftest import wait_until
+from tests.remote.test_ssh import hello, refused, target
+
+pytestmark = pytest.mark.lab
+MAX_AUTH_TRIES = 6  # sshd's own
+KEYS = 9
+
+
+def test_an_agent_with_many_keys(lab: Lab, tmp_path: Path) -> None:
+    """sshd hangs up after six that it does not know; the one that is configured comes first."""
+    wrong = [tmp_path / f"wrong{number}" for number in range(KEYS)]
+    for path in wrong:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    sock = tmp_path / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", sock], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(sock.exists)
+        subprocess.run(["ssh-add", "-q", *wrong], env=os.environ | {"SSH_AUTH_SOCK": str(sock)}, check=True)
+        many = {"identities_only": False, "identity_agent": str(sock)}
+        error = refused(target(lab, lab.nodes[0], identity_files=(), **many))
+        assert (error.trouble, error.transient) == (Trouble.AUTHENTICATION, False)
+        assert f"too many authentication failures, {MAX_AUTH_TRIES} of {KEYS} keys offered" in error.message
+        assert hello(target(lab, lab.nodes[0], **many))
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def test_a_login_that_takes_its_time(lab: Lab) -> None:
+    """A door that stays shut for a while, as before a slow jump host; the other node is not held up."""
+    first, second = lab.nodes
+    came = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as door, ThreadPoolExecutor() as pool:
+
+        def let_in() -> None:
+            visitor, _ = door.accept()
+            with visitor, socket.create_connection((first.address, first.port)) as inside:
+                came.wait(30)
+                back = pool.submit(carry, inside, visitor)
+                carry(visitor, inside)
+                back.result()
+
+        pool.submit(let_in)
+        host, port = door.getsockname()
+        slow = pool.submit(hello, target(lab, first, host=host, port=port, host_key_alias=name(first)))
+        assert hello(target(lab, second))
+        assert not slow.done()
+        came.set()
+        assert slow.result() == hello(target(lab, first))
+
+
+def name(node: Node) -> str:
+    return node.address if node.port == 22 else f"[{node.address}]:{node.port}"
+
+
+def carry(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
