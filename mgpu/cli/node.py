@@ -1,4 +1,4 @@
-"""mgpu node: act on one node."""
+"""mgpu node: act on nodes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from mgpu.cli.text import clean, count, say
 from mgpu.client.http import MasterError, quote
 from mgpu.lean_typing import Any
 
+AT_ONCE = 128  # probes that are waited for; they hold nothing in the master
+PROBE_EXAMPLES = """
+Examples:
+  mgpu node probe gpu01
+  mgpu node probe gpu[01-16] gpu20
+  mgpu node probe --all
+"""
 TRUST_EXAMPLES = """
 Examples:
   mgpu node trust gpu01                              shows the keys and asks
@@ -19,7 +26,7 @@ Examples:
   mgpu node trust gpu[01-16] --yes                   believes whoever answers there
 """
 COMMANDS = {
-    "probe": ("mgpu.cli.node:probe", "Ask a node now what it has and what runs there."),
+    "probe": ("mgpu.cli.node:probe", "Ask nodes now what they have and what runs there."),
     "add": ("mgpu.cli.membership:add", "Add a node to the inventory."),
     "remove": ("mgpu.cli.membership:remove", "Take away a node that was added."),
     "drain": ("mgpu.cli.drain:drain", "Start nothing new on nodes, or on single GPUs."),
@@ -33,14 +40,76 @@ COMMANDS = {
 node = Group("node", "Act on nodes.", COMMANDS)
 
 
-@command(Argument("name"), examples="\nExample:\n  mgpu node probe gpu01\n")
-def probe(session: Session, /, name: str) -> None:
-    """Ask a node now what it has and what runs there, and show it."""
-    answer = session.call("POST", f"/v1/nodes/{quote(name)}/probe", {})
+@command(
+    Argument("names", "[NODE]...", "*"),
+    Option("--all", "", "All nodes of the inventory.", key="everywhere"),
+    examples=PROBE_EXAMPLES,
+)
+def probe(session: Session, /, names: tuple[str, ...], everywhere: bool) -> int:
+    """Ask nodes now what they have and what runs there.
+
+    One node is shown with its GPUs; of several, each in a line as soon as it has answered. The exit status is 1 where a
+    node did not answer, or its GPUs could not be read.
+    """
+    wanted = nodes_meant(session, names, everywhere)
+    if not wanted:
+        raise bad_request("which node?", "name one; --all means all of the inventory")
+    if len(wanted) > 1:
+        return probe_several(session, wanted)
+    answer = probe_one(session, wanted[0])
     if session.json:
         session.print_json(answer)
     else:
         session.print_lines(node_lines([answer]))
+    return int(bool(answer.get("probe_failure")))
+
+
+def probe_several(session: Session, names: list[str]) -> int:
+    """All at once: one that hangs keeps nobody waiting for the others."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    session.call("GET", "/v1/status")  # a master that has to be started is started here, and not by each of them
+    status = 0
+    answers: dict[str, dict[str, Any]] = {}
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        asked = {pool.submit(probe_one, session, name): name for name in names}
+        for outcome in as_completed(asked):
+            try:
+                answer = answers[asked[outcome]] = outcome.result()
+            except MasterError as error:
+                if error.code == "no_master":
+                    raise
+                status = error.exit_code
+                session.print_error(error)
+                continue
+            status = status or int(bool(answer.get("probe_failure")))
+            if not session.json:
+                print(found(answer), flush=True)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    if session.json:
+        session.print_json({"nodes": [answers[name] for name in names if name in answers]})
+    return status
+
+
+def probe_one(session: Session, name: str) -> dict[str, Any]:
+    answer: dict[str, Any] = session.call("POST", f"/v1/nodes/{quote(name)}/probe", {})
+    return answer
+
+
+def found(node: dict[str, Any]) -> str:
+    """`gpu07: 8 GPUs: 5 free, 2 allocated, 1 external`"""
+    name = clean(node["node_id"])
+    if node.get("probe_failure"):
+        return f"{name}: failed: {clean(node['probe_failure'])}"
+    gpus = node.get("gpus") or ()
+    states: dict[str, int] = {}
+    for gpu in gpus:
+        states[gpu["state"]] = states.get(gpu["state"], 0) + 1
+    counted = ", ".join(f"{number} {clean(state)}" for state, number in states.items())
+    said = f"{name}: {count(len(gpus), 'GPU')}" + (f": {counted}" if counted else "")
+    return said + (f"; {clean(node['reason'])}" if node.get("reason") else "")
 
 
 @command(Argument("name"), Option("--yes", "", "Do not ask."), examples="\nExample:\n  mgpu node down gpu01 --yes\n")
@@ -74,15 +143,7 @@ def down(session: Session, /, name: str, yes: bool) -> int:
 )
 def trust(session: Session, /, names: tuple[str, ...], everywhere: bool, fingerprint: str | None, yes: bool) -> int:
     """Accept the host keys that nodes show now, after comparing their fingerprints."""
-    from mgpu.core.errors import RequestError
-    from mgpu.core.hostlist import expand
-
-    try:
-        wanted = list(dict.fromkeys(each for name in names for each in expand(name)))
-        if everywhere:
-            wanted = [node["node_id"] for node in session.call("GET", "/v1/nodes")["nodes"]]
-    except RequestError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+    wanted = nodes_meant(session, names, everywhere)
     if not wanted or (fingerprint and len(wanted) > 1):
         what = "which node?" if not wanted else "a fingerprint is that of one node"
         raise bad_request(what, "name one; --all means all of the inventory")
@@ -96,6 +157,19 @@ def trust(session: Session, /, names: tuple[str, ...], everywhere: bool, fingerp
             status = error.exit_code
             session.print_error(error)
     return status
+
+
+def nodes_meant(session: Session, names: tuple[str, ...], everywhere: bool) -> list[str]:
+    """Each once, with `gpu[01-16]` written out; `everywhere` all of the inventory. Raises MasterError."""
+    from mgpu.core.errors import RequestError
+    from mgpu.core.hostlist import expand
+
+    if everywhere:
+        return [node["node_id"] for node in session.call("GET", "/v1/nodes")["nodes"]]
+    try:
+        return list(dict.fromkeys(each for name in names for each in expand(name)))
+    except RequestError as error:
+        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
 
 
 def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool) -> int:
