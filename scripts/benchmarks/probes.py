@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -16,6 +16,9 @@ from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row, Series, limited
 
 MARK = "bench"
+KNOWN = tuple(
+    field for field in FIELDS if field != "gpu_recovery_action"
+)  # the lab's driver refuses it once, as old ones
 
 
 def probe(cluster: Cluster, repeats: int) -> list[Row]:
@@ -36,7 +39,7 @@ def _session(cluster: Cluster, probes: list[str]) -> tuple[float, float]:
     """(wall, CPU) seconds of a shell that serves these probes and ends."""
     node = cluster.lab.nodes[0]
     words, env = node.command(["sh", "-c", wire.login_command(MARK)], node.user)
-    fields = f"20 {','.join(FIELDS)} 0 - 10"
+    fields = f"20 {','.join(KNOWN)} 0 - 10"
     requests = "".join(f"{number} probe {wire.encode(smi)} {fields}\n" for number, smi in enumerate(probes))
     began = monotonic()
     child = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -69,26 +72,52 @@ def idle_master(cluster: Cluster, seconds: float = 5.0) -> list[Row]:
 
 
 def many_nodes(cluster: Cluster, repeats: int, seconds: float = 60.0) -> list[Row]:
-    """All nodes looked at anew at once, with nvidia-smi hanging on one; then a master that has nothing else to do."""
+    """All nodes looked at anew by one command, nvidia-smi hanging on one, until all the others have answered; then a
+    master that has nothing else to do."""
     hanging, *others = cluster.lab.nodes
-    sweep = Series()
+    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    sweep, cpu = Series(), Series()
     hanging.fault("gpu", "hang")
     try:
         for _ in range(repeats + 1):
-            began = monotonic()
-            with ThreadPoolExecutor(len(others)) as pool:
-                list(pool.map(lambda node: cluster.call("POST", f"/v1/nodes/{node.name}/probe", {}), others))
-            sweep.add(monotonic() - began)
+            before = _cpu_of(pid)
+            sweep.add(_sweep(cluster, len(others)))
+            cpu.add((_cpu_of(pid) - before) / len(others))
     finally:
         hanging.fault("gpu", "ok")
     count = len(cluster.lab.nodes)
-    rows = [Row(f"a look at each of {count} nodes, nvidia-smi hanging on one", sweep.values[1:], "s", 1.0, goal=3.0)]
+    rows = [
+        Row(f"`mgpu node probe --all`, {count} nodes, nvidia-smi hanging on one", sweep.values[1:], "s", 1.0, goal=3.0),
+        Row("CPU of the master for each of these looks", cpu.values[1:]),
+    ]
     idle, memory = idle_master(cluster, seconds)
     return [
         *rows,
         replace(idle, what=f"an idle master of {count} nodes: share of a core", goal=10.0),
         replace(memory, what=f"an idle master of {count} nodes: memory"),
     ]
+
+
+def _sweep(cluster: Cluster, others: int) -> float:
+    """Seconds from the start of the command until all nodes but one have answered."""
+    began = monotonic()
+    child = subprocess.Popen(
+        cluster.mgpu_words("node", "probe", "--all"),
+        env=cluster.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert child.stdout is not None
+    with limited(child), child.stdout:
+        lines = [child.stdout.readline() for _ in range(others)]
+        took = monotonic() - began
+        child.send_signal(signal.SIGINT)  # the one that hangs would take its time
+        child.wait()
+    wrong = next((line for line in lines if b" free" not in line), None)
+    if wrong is not None:
+        raise BenchError(f"mgpu node probe --all: {wrong!r}")
+    return took
 
 
 def _cpu_of(pid: int) -> float:
