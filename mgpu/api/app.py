@@ -202,8 +202,8 @@ class _Routes:
         """However long the node takes, no thread waits for it: a hundred may be asked at once."""
         name = _node(request)
         begun = await self._run_widely(nodes.begin_probe, self._context, caller_of(request), name)
-        trouble = await asyncio.wrap_future(begun)
-        return web.json_response(await self._run_widely(nodes.probed, self._context, name, trouble))
+        failure = await asyncio.wrap_future(begun)
+        return web.json_response(await self._run_widely(nodes.probed, self._context, name, failure))
 
     async def _residue(self, request: web.Request) -> web.Response:
         answer = await self._run_widely(residue.residue, self._context, caller_of(request), _node(request))

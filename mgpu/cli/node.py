@@ -49,7 +49,7 @@ def probe(session: Session, /, names: tuple[str, ...], everywhere: bool) -> int:
     """Ask nodes now what they have and what runs there.
 
     One node is shown with its GPUs; of several, each in a line as soon as it has answered. The exit status is 1 where a
-    node did not answer, or its GPUs could not be read.
+    node did not answer.
     """
     wanted = nodes_meant(session, names, everywhere)
     if not wanted:

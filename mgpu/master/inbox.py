@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from mgpu import clock
 from mgpu.core.health import ProbeFailure
 from mgpu.core.lifecycle import News
 from mgpu.core.marks import Order
@@ -23,9 +25,9 @@ class Probed:
     number: int = 0
 
     @property
-    def trouble(self) -> str:
-        """Why nothing is known of its GPUs now; "" = they were seen."""
-        return self.outcome.reason if isinstance(self.outcome, ProbeFailure) else self.outcome.fault
+    def failure(self) -> str:
+        """Why the node did not answer; "" = it did."""
+        return self.outcome.reason if isinstance(self.outcome, ProbeFailure) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +94,26 @@ class Inbox:
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._event = threading.Event()
+        self._due = math.inf  # when the next pass has to begin
+        self._lock = threading.RLock()  # a signal may come while it is held, and wake us too
 
-    def put(self, message: Message) -> None:
+    def put(self, message: Message, within_s: float = 0.0) -> None:
+        """`within_s`: so long it may wait for others, to be heard together with them."""
         self._queue.put(message)
-        self._event.set()
+        self.wake(within_s)
 
-    def wake(self) -> None:
+    def wake(self, within_s: float = 0.0) -> None:
+        with self._lock:
+            self._due = min(self._due, clock.monotonic() + within_s)
         self._event.set()
 
     def wait(self, timeout_s: float) -> None:
-        self._event.wait(timeout_s)
-        self._event.clear()
+        deadline = clock.monotonic() + timeout_s
+        while (left := min(deadline, self._due) - clock.monotonic()) > 0:
+            self._event.wait(left)
+            self._event.clear()
+        with self._lock:
+            self._due = math.inf
 
     def take(self) -> list[Message]:
         taken: list[Message] = []

@@ -29,6 +29,7 @@ from mgpu.remote.runner import ProbeWanted, Refusal, Runner
 log = logging.getLogger(__name__)
 
 SLOW_PROBE_S = 600.0  # between two looks at what seldom changes
+GATHER_S = 0.2  # what a regular probe says may wait so long for what others say
 EVENTS_PAUSE_S = 2.0  # before the events file is opened again
 
 
@@ -62,6 +63,7 @@ class NodeLink:
         self._threads = threads
         self._clock = clock
         self._probing = threading.Lock()
+        self._hurry = False
         self.begun = 0  # probes
         self._last_seen: Observation | None = None
         self._slowly_probed: float | None = None
@@ -77,8 +79,10 @@ class NodeLink:
 
     # --- probes -----------------------------------------------------------------------------------------------------
 
-    def probe(self) -> bool:
-        """Begin one in the background; False = one is still outstanding."""
+    def probe(self, hurry: bool = True) -> bool:
+        """Begin one in the background; False = one is still outstanding. `hurry`: somebody waits for it."""
+        if hurry:
+            self._hurry = True
         if self._closed or not self._probing.acquire(blocking=False):
             return False
         self.begun += 1
@@ -86,7 +90,7 @@ class NodeLink:
         return True
 
     def _probe(self) -> None:
-        number = self.begun  # no other one begins before this one is over
+        number, first = self.begun, self._last_seen is None  # no other one begins before this one is over
         try:
             now = self._clock.monotonic()
             slow = self._slowly_probed is None or now - self._slowly_probed > SLOW_PROBE_S
@@ -105,8 +109,9 @@ class NodeLink:
             log.exception("probe of %s", self.name)
             outcome = Probed(self.name, ProbeFailure(f"its answer could not be read: {error}"), number)
         finally:
+            hurry, self._hurry = self._hurry or first, False
             self._probing.release()
-        self._inbox.put(outcome)
+        self._inbox.put(outcome, 0.0 if hurry else GATHER_S)
 
     # --- orders -----------------------------------------------------------------------------------------------------
 

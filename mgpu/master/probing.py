@@ -16,6 +16,7 @@ from mgpu.master.link import NodeLink
 
 FIRST_LOOK_S = 3.0
 SPACING_S = 5.0  # of probes that are not asked for
+SOONER = 0.05  # of the pause between two probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,23 @@ class Probing:
         """Begin the probes that are due; seconds until another is. One that is outstanding is the only one of its
         node. `up`: the nodes whose events can be followed."""
         soonest = self._config.heartbeat_interval_s
+        together = any(monotonic >= due for due in self._due.values())
         for name, link in self._links.items():
             if name in up:
                 link.listen()
             due = self._due[name]
-            if monotonic >= due:
-                link.probe()
+            if monotonic >= (due - self._sooner(name) if together else due):
+                link.probe(hurry=False)
                 # until it answers, or the one that is outstanding, nothing is due
                 due = self._due[name] = monotonic + 2 * self._config.probe_timeout_s + 30
             soonest = min(soonest, due - monotonic)
         return max(0.02, min(soonest, self._begin_asked(monotonic)))
+
+    def _sooner(self, name: NodeName) -> float:
+        """So much before its turn a node may be probed, where others are anyway: a pass for several costs hardly more
+        than one."""
+        pause_s = self._due[name] - self._answered_at.get(name, self._due[name])
+        return pause_s * SOONER
 
     def _begin_asked(self, monotonic: float) -> float:
         """Those that were asked for and could not begin then, or whose answer was lost; seconds until the first of
@@ -81,7 +89,7 @@ class Probing:
             self._news.notify_all()
         for one in waiting:
             if one.number <= probed.number and one.outcome.set_running_or_notify_cancel():
-                one.outcome.set_result(probed.trouble)
+                one.outcome.set_result(probed.failure)
 
     def soon(self, node: NodeName, within_s: float) -> None:
         """Sooner than its regular turn, but not much more often."""
@@ -109,8 +117,8 @@ class Probing:
                 self._news.wait(min(left, 0.1))
 
     def ask(self, node: NodeName) -> Future[str]:
-        """Over once a probe has answered that began after this was asked: why nothing is known of the GPUs, "" = they
-        were seen. MgpuError if none answers in time."""
+        """Over once something came of a probe that began after this was asked: why the node did not answer, "" = it
+        did. MgpuError if there is none in time."""
         link = self._links[node]
         outcome: Future[str] = Future()
         with self._news:

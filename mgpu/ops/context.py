@@ -55,8 +55,8 @@ class Control(Protocol):
     """The master, as the operations see it. All may be called from any thread, names are of known nodes."""
 
     def probe(self, node: NodeName) -> Future[str]:
-        """Begins one, and returns at once. It is over when what came of it is stored: why nothing is known of the GPUs,
-        "" = they were seen; or a MgpuError, where none answers in time."""
+        """Begins one, and returns at once. It is over when what came of it is stored: why the node did not answer, "" =
+        it did; or a MgpuError, where nothing came of it in time."""
 
     def host_keys(self, node: NodeName) -> HostKeys:
         """Asks the node. Raises MgpuError."""

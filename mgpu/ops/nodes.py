@@ -45,9 +45,9 @@ def begin_probe(context: Context, caller: Caller, name: str) -> Future[str]:
     return context.control.probe(config.name)
 
 
-def probed(context: Context, name: str, trouble: str) -> Json:
+def probed(context: Context, name: str, failure: str) -> Json:
     """The node after that look."""
-    return {**show_node(context, name), "probe_failure": trouble or None}
+    return {**show_node(context, name), "probe_failure": failure or None}
 
 
 def lost_on(context: Context, caller: Caller, name: str) -> Json:

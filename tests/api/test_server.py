@@ -56,8 +56,8 @@ def test_probe_answers_with_the_fresh_node_or_why_not(served):
     answer = served.ask("POST", "/v1/nodes/gpu02/probe")[1]
     assert answer["last_seen"] is not None
     assert answer["probe_failure"] is None
-    served.desk.failing[NODES[1]] = "nvidia-smi hung"
-    assert served.ask("POST", "/v1/nodes/gpu02/probe")[1]["probe_failure"] == "nvidia-smi hung"
+    served.desk.failing[NODES[1]] = "no route to host"
+    assert served.ask("POST", "/v1/nodes/gpu02/probe")[1]["probe_failure"] == "no route to host"
     served.desk.unreachable.add(NODES[1])
     status, answer = served.ask("POST", "/v1/nodes/gpu02/probe")
     assert (status, answer["error"]["message"]) == (503, "gpu02: no route to host")

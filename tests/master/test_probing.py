@@ -11,6 +11,7 @@ import pytest
 
 from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core.errors import MgpuError
+from mgpu.core.health import ProbeFailure
 from mgpu.core.model import NodeName
 from mgpu.core.observation import RawProbe
 from mgpu.core.plan import NodeFacts
@@ -75,7 +76,7 @@ def bench() -> Bench:
 def test_a_probe_that_is_asked_for_begins_at_once(bench: Bench) -> None:
     outcome = bench.probing.ask(NODE)
     bench.hear(bench.answer())
-    assert outcome.result(0).startswith("nvidia-smi not found")
+    assert outcome.result(0) == ""  # it has no nvidia-smi, and says so: an answer
     bench.dead = True
     outcome = bench.probing.ask(NODE)
     bench.hear(bench.answer())
@@ -143,3 +144,31 @@ def test_who_has_gone_away_is_passed_over(bench: Bench) -> None:
     bench.hear(bench.answer())
     bench.hear(bench.answer())
     assert there.done()
+
+
+def test_probes_that_are_nearly_due_begin_with_one_that_is(bench: Bench) -> None:
+    others = {NodeName(name): NodeLink(CONFIG, "train", bench, 45.0, bench.inbox, bench, bench) for name in "abc"}
+    probing = Probing(others, Config(None, ()), bench.stopping, bench)
+    probing.begin(0.0, ())
+    for name, pause_s in (("a", 30.0), ("b", 31.0), ("c", 40.0)):
+        probing.answered(Probed(NodeName(name), bench.answer().outcome), 0.0, pause_s)
+    probing.begin(29.9, ())
+    assert not bench.begun
+    assert probing.begin(30.0, ()) == 10.0
+    assert len(bench.begun) == 2
+
+
+def test_what_a_regular_probe_says_waits_for_what_others_say() -> None:
+    inbox = Inbox()
+    waiting = threading.Thread(target=inbox.wait, args=(1000.0,))
+    waiting.start()
+    inbox.put(Probed(NODE, ProbeFailure("no route")), within_s=1000.0)
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    inbox.put(Probed(NODE, ProbeFailure("no route")))
+    waiting.join(20)
+    assert not waiting.is_alive()
+    assert len(inbox.take()) == 2
+    inbox.put(Probed(NODE, ProbeFailure("no route")), within_s=0.01)
+    inbox.wait(1000.0)
+    assert len(inbox.take()) == 1

@@ -30,14 +30,14 @@ class Post(Inbox):
         held, self._held = self._held or [], None
         return held
 
-    def put(self, message: Message) -> None:
+    def put(self, message: Message, within_s: float = 0.0) -> None:
         if self._held is None:
-            self._to.put(message)
+            self._to.put(message, within_s)
         else:
             self._held.append(message)
 
-    def wake(self) -> None:
-        self._to.wake()
+    def wake(self, within_s: float = 0.0) -> None:
+        self._to.wake(within_s)
 
 
 class VirtualThreads:
