@@ -37,17 +37,20 @@ def has_memory(device: DeviceView, request: Request) -> bool:
     return (device.memory_total_mib or 0) >= request.gpu_memory_mib * MEMORY_SHOWN
 
 
+def qualifies(device: DeviceView, indices: Sequence[int], request: Request, kinds: Kinds) -> bool:
+    """Whether the request could use it if it were free. `indices`: those that it pins there."""
+    return (
+        (not indices or device.index in indices)
+        and is_of_kind(device, kinds)
+        and has_memory(device, request)
+        and (not device.slice or bool(indices) or kinds is not None or request.gpu_memory_mib is not None)
+    )
+
+
 def qualifying(node: NodeView, request: Request, kinds: Kinds) -> list[DeviceView]:
     """The node's GPUs that the request could use if they were free."""
     indices = wanted_indices(request, node)
-    return [
-        device
-        for device in node.devices
-        if (not indices or device.index in indices)
-        and is_of_kind(device, kinds)
-        and has_memory(device, request)
-        and (not device.slice or indices or kinds is not None or request.gpu_memory_mib is not None)
-    ]
+    return [device for device in node.devices if qualifies(device, indices, request, kinds)]
 
 
 def capacity(node: NodeView, request: Request, kinds: Kinds) -> Counter[str]:

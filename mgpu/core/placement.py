@@ -1,4 +1,4 @@
-"""All parts of one job, or none: an Ask and what each node could give -> the parts.
+"""All parts of one job, or none: an Ask and what each node could give (the candidates) -> the parts.
 
 Sized parts go to the first nodes in the policy's order. A wide job takes whole nodes and one remainder, and never more
 nodes than the inventory makes necessary: a job that fits one node is not split, one that fits two not cut into three.
@@ -8,24 +8,22 @@ Suspect GPUs are taken last: first the job is placed as if they were not there, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mgpu.core.feasible import Ask, Verdict
+from mgpu.core.feasible import Ask
 from mgpu.core.model import NodeName
-from mgpu.core.plan import DeviceView, NodeView, PlacedPart
+from mgpu.core.plan import DeviceView, PlacedPart
 from mgpu.core.policies import Candidate, Policy, ordered
 
 Share = tuple[Candidate, int]
 
 
 def place(
-    ask: Ask, nodes: Sequence[NodeView], verdicts: Mapping[NodeName, Verdict], policy: Policy
+    ask: Ask, nodes: Iterable[NodeName], candidates: Sequence[Candidate], policy: Policy
 ) -> tuple[PlacedPart, ...]:
-    """() = does not fit now. Raises PolicyError."""
-    candidates = [
-        Candidate(node, kind, devices) for node in nodes for kind, devices in verdicts[node.name].free.items()
-    ]
+    """`nodes`: at least those of the candidates, in the order of the inventory. () = does not fit now. Raises
+    PolicyError."""
     if any(device.suspect for candidate in candidates for device in candidate.free):
         sound = [left for candidate in candidates if (left := _without_suspects(ask, candidate))]
         if parts := _place(ask, nodes, sound, policy):
@@ -44,7 +42,7 @@ def _without_suspects(ask: Ask, candidate: Candidate) -> Candidate | None:
 
 
 def _place(
-    ask: Ask, nodes: Sequence[NodeView], candidates: Sequence[Candidate], policy: Policy
+    ask: Ask, nodes: Iterable[NodeName], candidates: Sequence[Candidate], policy: Policy
 ) -> tuple[PlacedPart, ...]:
     if len({candidate.node.name for candidate in candidates}) < len(ask.sizes):
         return ()
@@ -104,11 +102,12 @@ def _wide(ask: Ask, candidates: Sequence[Candidate], policy: Policy) -> list[Sha
     return [] if missing else shares
 
 
-def _parts(ask: Ask, nodes: Sequence[NodeView], shares: Sequence[Share]) -> tuple[PlacedPart, ...]:
+def _parts(ask: Ask, nodes: Iterable[NodeName], shares: Sequence[Share]) -> tuple[PlacedPart, ...]:
     """Ranks follow the order asked for, else that of the inventory."""
-    names = ask.shape.named or tuple(node.name for node in nodes)
-    rank_of = {name: rank for rank, name in enumerate(names)}
-    in_order = sorted(shares, key=lambda share: rank_of[share[0].node.name])
+    in_order = shares
+    if len(shares) > 1:
+        rank_of = {name: rank for rank, name in enumerate(ask.shape.named or nodes)}
+        in_order = sorted(shares, key=lambda share: rank_of[share[0].node.name])
     parts = []
     for rank, (candidate, size) in enumerate(in_order):
         devices = _chosen(ask, candidate, size)

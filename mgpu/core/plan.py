@@ -90,6 +90,14 @@ class NodeHolds:
     exclusive: JobId | None = None
 
 
+class Backfill(Word):
+    """What may start while a job of higher rank waits for resources."""
+
+    NONE = "none"  # nothing
+    EASY = "easy"  # what does not delay it
+    SKIP = "skip"  # whatever fits
+
+
 # --- what the planner sees and says ---------------------------------------------------------------------------------
 
 
@@ -148,17 +156,27 @@ class PendingJob:
     job_id: JobId
     user: str
     request: Request
-    priority: int
+    priority: float
     submit_time: float
     not_before: float = 0.0
     avoid: tuple[NodeName, ...] = ()
     failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
-    span_s: float = 0.0  # how long it may run; 0 = nobody asks, there is no maintenance
+    span_s: float = 0.0  # how long it may run, for planning; 0 = nobody asks
 
     @property
-    def rank(self) -> tuple[int, float, JobId]:
+    def rank(self) -> tuple[float, float, JobId]:
         """Its place in the queue: by priority, then age, then number."""
         return -self.priority, self.submit_time, self.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An attempt that will give back what it holds: its devices by node, and when it is expected to end. What is lost
+    from sight is none of these, for nobody knows when it ends."""
+
+    job_id: JobId
+    until: float
+    parts: tuple[tuple[NodeName, tuple[DeviceUuid, ...]], ...]
 
 
 Closed = tuple[tuple[NodeName, str], ...]  # nodes that may not be used for now, each with the reason
@@ -178,13 +196,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every pending job stands in one of the batches, or in `later` if it may not start yet."""
+    """Every pending job stands in one of the batches, or in `later` if it may not start yet. What has to be known of
+    running jobs beyond the views, which show their devices as allocated, is when they end."""
 
     now: float
     nodes: tuple[NodeView, ...]
     batches: tuple[Batch, ...]
     later: tuple[PendingJob, ...] = ()
     default_policy: str = "fill_first"
+    running: tuple[Running, ...] = ()
+    backfill: Backfill = Backfill.EASY
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +225,20 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Why a job does not start now. `reason` is a code (Resources, BeginTime, NodeDown, ...), `detail` says it in
-    words, `nodes` holds the reason of each node in the inventory's order."""
+    words, `nodes` holds the reason of each node in the inventory's order; `start` is when it should, if we can tell."""
 
     reason: str
     detail: str
-    nodes: tuple[tuple[NodeName, str], ...] = ()
+    nodes: Sequence[tuple[NodeName, str]] = ()
+    start: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    starts: tuple[Start, ...]
-    waits: Mapping[JobId, Wait]  # jobs of a batch share theirs
+class Reservation:
+    """The devices on which the first job that did not fit will start, and when at the latest; what would still run
+    there then does not start."""
+
+    job_id: JobId
+    at: float
+    parts: tuple[PlacedPart, ...]
+    exclusive: bool = False

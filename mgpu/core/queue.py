@@ -19,7 +19,7 @@ def _group(job: PendingJob) -> _Group:
     return job.request, job.avoid, job.span_s
 
 
-def _rank(job: PendingJob) -> tuple[int, float, JobId]:
+def _rank(job: PendingJob) -> tuple[float, float, JobId]:
     return job.rank
 
 

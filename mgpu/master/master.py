@@ -19,10 +19,11 @@ from mgpu.core.marks import Order
 from mgpu.core.memory import Memory
 from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node
-from mgpu.core.plan import NodeView, Plan, Start, Wait
+from mgpu.core.plan import NodeView, Start, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
 from mgpu.core.residue import Residue
+from mgpu.core.waits import Plan
 from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
@@ -227,12 +228,12 @@ class Master:
         if not queue:
             self._waits, self._plan_in = {}, self._config.heartbeat_interval_s
             return board
-        snapshot = planning.snapshot(self._config, self._views, queue, now)
+        snapshot = planning.snapshot(self._config, self._views, queue, board, now)
         later = [job.not_before - now for job in snapshot.later]
         self._plan_in = min(later, default=self._config.heartbeat_interval_s)
         plan = schedule.plan(snapshot, self._policies, self._memory)
         ready, stale = self._fresh(plan, now)
-        self._waits = {**plan.waits, **stale}
+        self._waits = plan.waits.beside(stale)
         if not ready:
             return board
         places = {name: self._place(name, link) for name, link in self._links.items()}

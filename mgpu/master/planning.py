@@ -16,7 +16,7 @@ from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node, Observation
-from mgpu.core.plan import NodeHolds, NodeView, Snapshot, Start
+from mgpu.core.plan import Backfill, NodeHolds, NodeView, Running, Snapshot, Start
 from mgpu.core.queue import Queue
 from mgpu.core.views import node_view
 from mgpu.master.absorb import WHO
@@ -122,19 +122,41 @@ def _without(node: Node, gone: Sequence[Gone]) -> Node:
     return replace(node, observation=replace(seen, processes=left))
 
 
-def snapshot(config: Config, nodes: tuple[NodeView, ...], queue: Queue, now: float) -> Snapshot:
+def snapshot(config: Config, nodes: tuple[NodeView, ...], queue: Queue, board: Board, now: float) -> Snapshot:
     batches, later = queue.at(now)
     if any(node.maintenance for node in nodes):
         batches = tuple(replace(batch, closed=maintenance.closed_to(batch.span_s, nodes, now)) for batch in batches)
-    return Snapshot(now, nodes, batches, later, config.default_policy)
+    backfill = Backfill(config.backfill)
+    running = () if backfill is Backfill.SKIP else _running(board, spans(config), now)
+    return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill)
+
+
+def _running(board: Board, span_s: Callable[[Job], float], now: float) -> tuple[Running, ...]:
+    """Without those that are out of sight, of which nobody can tell when they end."""
+    found = []
+    for item in board:
+        held = [part for part in item.parts if part.state.holds_devices]
+        if held and all(part.state is not AttemptState.LOST for part in held):
+            began = min((part.started for part in held if part.started is not None), default=item.attempt.created)
+            until = _until(began, span_s(item.job), item.job.spec.time_limit_s is not None, now)
+            found.append(Running(item.job.job_id, until, tuple((part.node, part.uuids) for part in held)))
+    return tuple(found)
+
+
+def _until(began: float, span_s: float, limited: bool, now: float) -> float:
+    """Whoever runs longer than was thought is thought to run twice as long, and twice again; one with a limit is about
+    to be ended."""
+    while not limited and span_s > 0 and began + span_s <= now:
+        span_s *= 2
+    return max(now, began + span_s)
 
 
 def spans(config: Config) -> Callable[[Job], float]:
-    """How long a job may run; 0 for all where no maintenance is planned, so that equal requests stay one batch."""
-    planned = any(node.facts.maintenance for node in config.nodes)
+    """How long a job may run; 0 for all where nobody asks, so that equal requests stay one batch."""
+    asked = config.backfill != Backfill.SKIP or any(node.facts.maintenance for node in config.nodes)
 
     def span_s(job: Job) -> float:
-        if not planned:
+        if not asked:
             return 0.0
         if job.spec.time_limit_s is not None:
             return job.spec.time_limit_s

@@ -11,8 +11,9 @@ from cluster import down, job, node, snapshot
 from mgpu.core.maintenance import closed_to, under_way
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId
-from mgpu.core.plan import NodeView, Plan, Snapshot, Window
+from mgpu.core.plan import NodeView, Snapshot, Window
 from mgpu.core.schedule import plan
+from mgpu.core.waits import Plan
 
 NOON = Window(5000.0, 9000.0, "2026-12-01 12:00 to 2026-12-01 13:00", "new fan")
 LATER = Window(20_000.0, 30_000.0, "2026-12-02 08:00 to 2026-12-02 12:00")

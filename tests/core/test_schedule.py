@@ -11,11 +11,14 @@ from cluster import LETTERS, down, job, node, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mgpu.core.feasible import ask_for, examine
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, NodeName
-from mgpu.core.plan import DeviceState, NodeView, PendingJob, Plan, Snapshot, Wait
+from mgpu.core.plan import DeviceState, NodeView, PendingJob, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
+from mgpu.core.rooms import alike, offer, room_of
 from mgpu.core.schedule import plan
+from mgpu.core.waits import Plan
 
 R3090 = "NVIDIA GeForce RTX 3090"
 
@@ -254,6 +257,19 @@ def test_a_memory_changes_nothing_when_a_node_changes(seen: Snapshot, data: st.D
         devices = tuple(replace(device, state=state, reason="x") for device in seen.nodes[at].devices)
         changed = replace(seen.nodes[at], usable=data.draw(st.booleans()), devices=devices)
         seen = replace(seen, nodes=(*seen.nodes[:at], changed, *seen.nodes[at + 1 :]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SNAPSHOTS)
+def test_the_planner_and_the_words_agree(seen: Snapshot) -> None:
+    """What `offer` gives is what `examine` finds, for each node and request."""
+    for pending in pending_of(seen):
+        ask = ask_for(pending.request, seen.nodes, pending.avoid)
+        allowed = [view.name for view in seen.nodes if not ask.ruled_out(view)]
+        for view in seen.nodes:
+            verdict = examine(view, ask)
+            assert offer(room_of(view, alike(view)), ask, allowed) == verdict.free
+            assert offer(room_of(view, None), ask, allowed) == verdict.free
 
 
 def check_start(seen: Snapshot, number: JobId, parts: list[tuple[int, NodeName, tuple[int, ...], Any]]) -> None:

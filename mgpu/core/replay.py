@@ -1,0 +1,132 @@
+"""A job log through the planner that runs in production, on a virtual clock.
+
+At each instant at which something happens, all ends come first, then all submissions, then one plan is made ("one pass
+per instant"; a simulator that plans after each event decides a little differently where several fall together).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from mgpu.core.memory import Memory
+from mgpu.core.model import JobId, NodeName, Request
+from mgpu.core.occupancy import given_back, taken
+from mgpu.core.plan import Backfill, NodeView, PendingJob, Running, Snapshot, Start
+from mgpu.core.policies import POLICIES, Policy
+from mgpu.core.queue import Queue
+from mgpu.core.schedule import plan
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedJob:
+    """One line of a job log; times in seconds. `requested_s`: the limit its user gave; None = the log does not say, and
+    the planner is told the true duration."""
+
+    job_id: JobId
+    submit: float
+    duration_s: float
+    request: Request
+    user: str = ""
+    requested_s: float | None = None
+
+    @property
+    def span_s(self) -> float:
+        return self.duration_s if self.requested_s is None else max(self.requested_s, self.duration_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a job."""
+
+    job: LoggedJob
+    start: float
+    gpus: int
+
+    @property
+    def end(self) -> float:
+        return self.start + self.job.duration_s
+
+    @property
+    def wait_s(self) -> float:
+        return self.start - self.job.submit
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`priority`: the higher the sooner; equal ones in the order of submission."""
+
+    priority: Callable[[LoggedJob], float] = lambda job: 0.0
+    backfill: Backfill = Backfill.EASY
+    policy: str = "fill_first"
+
+
+def replay(
+    jobs: Sequence[LoggedJob], nodes: Sequence[NodeView], rules: Rules, policies: Mapping[str, Policy] = POLICIES
+) -> Iterator[Ran]:
+    """Each job as it starts; one that can never start is left out. `jobs` by submission, `nodes` with nothing there."""
+    return _Replay(nodes, rules, policies).run(jobs)
+
+
+class _Replay:
+    def __init__(self, nodes: Sequence[NodeView], rules: Rules, policies: Mapping[str, Policy]) -> None:
+        self._views: dict[NodeName, NodeView] = {node.name: node for node in nodes}
+        self._rules = rules
+        self._policies = policies
+        self._memory = Memory()
+        self._queue = Queue()
+        self._running: dict[JobId, Running] = {}
+        self._ends: list[tuple[float, JobId]] = []
+        self._jobs: dict[JobId, LoggedJob] = {}
+
+    def run(self, jobs: Sequence[LoggedJob]) -> Iterator[Ran]:
+        at = 0
+        while at < len(jobs) or self._ends:
+            coming = jobs[at].submit if at < len(jobs) else float("inf")
+            now = min(coming, self._ends[0][0] if self._ends else float("inf"))
+            while self._ends and self._ends[0][0] <= now:
+                self._end(heappop(self._ends)[1])
+            while at < len(jobs) and jobs[at].submit <= now:
+                self._submit(jobs[at])
+                at += 1
+            yield from self._pass(now)
+
+    def _submit(self, job: LoggedJob) -> None:
+        self._jobs[job.job_id] = job
+        priority = self._rules.priority(job)
+        self._queue.put(PendingJob(job.job_id, job.user, job.request, priority, job.submit, span_s=self._span_s(job)))
+
+    def _span_s(self, job: LoggedJob) -> float:
+        """Equal requests are one batch where nobody asks how long they run."""
+        return job.span_s if self._rules.backfill is Backfill.EASY else 0.0
+
+    def _pass(self, now: float) -> Iterator[Ran]:
+        if not len(self._queue):
+            return
+        batches, later = self._queue.at(now)
+        seen = Snapshot(
+            now,
+            tuple(self._views.values()),
+            batches,
+            later,
+            self._rules.policy,
+            tuple(self._running.values()),
+            self._rules.backfill,
+        )
+        for start in plan(seen, self._policies, self._memory).starts:
+            yield self._start(start, now)
+
+    def _start(self, start: Start, now: float) -> Ran:
+        job = self._jobs.pop(start.job_id)
+        self._queue.drop(start.job_id)
+        for part in start.parts:
+            self._views[part.node] = taken(self._views[part.node], part.uuids, job.job_id, job.request.exclusive)
+        held = tuple((part.node, part.uuids) for part in start.parts)
+        self._running[job.job_id] = Running(job.job_id, now + job.span_s, held)
+        heappush(self._ends, (now + job.duration_s, job.job_id))
+        return Ran(job, now, sum(len(part.uuids) for part in start.parts))
+
+    def _end(self, job_id: JobId) -> None:
+        for name, uuids in self._running.pop(job_id).parts:
+            self._views[name] = given_back(self._views[name], uuids, (job_id,))

@@ -1,0 +1,90 @@
+"""When and on which devices a job that does not fit now will fit at the latest.
+
+The running jobs end one after the other, each when its limit or its planning time says; the job starts as soon as what
+is free by then suffices. Devices that hold anything but a job of ours are never waited for: nobody knows when they
+come back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from itertools import accumulate
+
+from mgpu.core import maintenance
+from mgpu.core.memory import Examined
+from mgpu.core.model import DeviceUuid, JobId, NodeName
+from mgpu.core.occupancy import given_back
+from mgpu.core.placement import place
+from mgpu.core.plan import Batch, DeviceState, PlacedPart, Reservation, Running
+from mgpu.core.policies import Candidate, Policy
+from mgpu.core.rooms import Room
+
+Rooms = Mapping[NodeName, Room]
+
+
+class Forecast:
+    """The nodes as they will be. `running` in any order; the rooms hold what they hold now."""
+
+    def __init__(self, rooms: Rooms, running: Iterable[Running]) -> None:
+        self._rooms = rooms
+        self._ends = sorted(running, key=lambda one: (one.until, one.job_id))
+        free = sum(len(room.free) for room in rooms.values() if room.view.usable)
+        counts = (sum(len(uuids) for _, uuids in one.parts) for one in self._ends)
+        self._free = list(accumulate(counts, initial=free))  # at most, after so many have ended
+
+    def reserve(self, batch: Batch, known: Examined, policy: Policy, now: float, job_id: JobId) -> Reservation | None:
+        """None = it cannot be told when. Raises PolicyError."""
+        need = known.ask.shape.total
+        if not self._ends or self._free[-1] < need:
+            return None
+
+        def fits(count: int) -> tuple[PlacedPart, ...]:
+            return place(known.ask, self._rooms, self._candidates(known, count), policy)
+
+        # the more have ended the more is free: the first that suffices is between one that does not and one that does
+        least, step, most = max(1, bisect_left(self._free, need)), 1, 0
+        while True:
+            most = min(least + step - 1, len(self._ends))
+            if parts := fits(most):
+                break
+            if most == len(self._ends):
+                return None
+            least, step = most + 1, 2 * step
+        while least < most:
+            middle = (least + most) // 2
+            if found := fits(middle):
+                parts, most = found, middle
+            else:
+                least = middle + 1
+        at = max(now, self._ends[most - 1].until)
+        # whoever ends at that very moment leaves its devices too: the more there are to choose from, the fewer of those
+        # that are free now have to be kept
+        last = bisect_right(self._ends, at, key=lambda one: one.until)
+        parts = fits(last) if last > most else parts
+        views = [self._rooms[part.node].view for part in parts]
+        if maintenance.closed_to(batch.span_s, views, at):
+            return None
+        return Reservation(job_id, at, parts, batch.request.exclusive)
+
+    def _candidates(self, known: Examined, count: int) -> list[Candidate]:
+        devices: dict[NodeName, set[DeviceUuid]] = {}
+        jobs: dict[NodeName, list[JobId]] = {}
+        for one in self._ends[:count]:
+            for name, uuids in one.parts:
+                devices.setdefault(name, set()).update(uuids)
+                jobs.setdefault(name, []).append(one.job_id)
+        rooms = []
+        for name, room in self._rooms.items():
+            if name in jobs:
+                rooms.append(_after(room, devices[name], jobs[name], known.ask.request.exclusive))
+            elif room.free or not known.ask.shape.total:
+                rooms.append(room)
+        return known.candidates(rooms)
+
+
+def _after(room: Room, uuids: Collection[DeviceUuid], jobs: Collection[JobId], alone: bool) -> Room:
+    """Those that come back first: what is free now stays free for jobs in between."""
+    view = given_back(room.view, uuids, jobs) if alone or room.view.exclusive is not None else room.view
+    back = [device for device in room.view.devices if device.uuid in uuids and device.state is DeviceState.ALLOCATED]
+    return Room(view, (*back, *room.free), room.alike)

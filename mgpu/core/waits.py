@@ -1,0 +1,200 @@
+"""Why jobs wait, in words: made only when somebody looks, for a plan turns thousands away and a person reads of few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+from mgpu.core.feasible import Ask, enough, examine
+from mgpu.core.model import JobId, NodeName
+from mgpu.core.placement import place
+from mgpu.core.plan import DeviceState, NodeView, PendingJob, Reservation, Start, Wait
+from mgpu.core.policies import Candidate, Policy, PolicyError, fill_first
+from mgpu.core.rooms import alike, offer, room_of
+
+NodeReason = tuple[NodeName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Jobs that were turned away alike. `wait`: nothing more is to be said; `ahead`: the job that may not be passed."""
+
+    ask: Ask
+    wait: Wait | None = None
+    policy: Policy = fill_first
+    ahead: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    """The nodes `before` the plan's starts and `after` them."""
+
+    before: tuple[NodeView, ...]
+    after: tuple[NodeView, ...]
+    reservation: Reservation | None
+
+    def wait(self, blocked: Blocked) -> Wait:
+        if blocked.wait is not None:
+            return blocked.wait
+        return Wait(*self._why(blocked), NodeReasons(self.after, blocked.ask))
+
+    def _why(self, blocked: Blocked) -> tuple[str, str]:
+        ask = blocked.ask
+        if ask.impossible:
+            return "BadConstraints", ask.impossible
+        if blocked.ahead is not None:
+            return "Priority", f"job {blocked.ahead} is ahead of it, and none passes it (scheduling: backfill: none)"
+        if unusable := _blocked(self.after, ask):
+            return unusable
+        if _fits(self.before, blocked):
+            if self.reservation is not None and _fits(self.after, blocked):
+                return "Priority", f"what it needs is kept for job {self.reservation.job_id}, which is ahead of it"
+            return "Priority", "jobs of higher priority start first on what it needs"
+        return "Resources", _short_of(self.after, ask)
+
+
+class NodeReasons(Sequence[NodeReason]):
+    """What keeps a part of the job from each node, in the inventory's order."""
+
+    def __init__(self, nodes: Sequence[NodeView], ask: Ask) -> None:
+        self._nodes = nodes
+        self._ask = ask
+
+    @overload
+    def __getitem__(self, at: int) -> NodeReason: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[NodeReason]: ...
+    def __getitem__(self, at: int | slice) -> NodeReason | Sequence[NodeReason]:
+        if isinstance(at, slice):
+            return [self._reason(node) for node in self._nodes[at]]
+        return self._reason(self._nodes[at])
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def _reason(self, node: NodeView) -> NodeReason:
+        reason = examine(node, self._ask).reason
+        return node.name, reason or "could take a part, but not all of the job fits"
+
+
+class Waits(Mapping[JobId, Wait]):
+    """Of every job that does not start."""
+
+    def __init__(self, fixed: Mapping[JobId, Wait], blocked: Mapping[JobId, Blocked], explainer: Explainer) -> None:
+        self._fixed = fixed
+        self._blocked = blocked
+        self._explainer = explainer
+        self._explained: dict[int, Wait] = {}  # by the identity of the Blocked
+
+    def beside(self, fixed: Mapping[JobId, Wait]) -> Waits:
+        """With these as well."""
+        return Waits({**self._fixed, **fixed}, self._blocked, self._explainer)
+
+    def __getitem__(self, job_id: JobId) -> Wait:
+        if job_id in self._fixed:
+            return self._fixed[job_id]
+        blocked = self._blocked[job_id]
+        wait = self._explained.get(id(blocked))
+        if wait is None:
+            wait = self._explained[id(blocked)] = self._explainer.wait(blocked)
+        reservation = self._explainer.reservation
+        if reservation is not None and reservation.job_id == job_id:
+            return replace(wait, start=reservation.at)
+        return wait
+
+    def __iter__(self) -> Iterator[JobId]:
+        yield from self._fixed
+        yield from self._blocked
+
+    def __len__(self) -> int:
+        return len(self._fixed) + len(self._blocked)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    starts: tuple[Start, ...]
+    waits: Waits  # jobs of a batch share theirs
+    reservation: Reservation | None = None
+
+
+def _fits(nodes: Sequence[NodeView], blocked: Blocked) -> bool:
+    ask = blocked.ask
+    candidates = [
+        Candidate(node, kind, free)
+        for node in nodes
+        if not ask.ruled_out(node)
+        for kind, free in offer(room_of(node, alike(node)), ask, (node.name,)).items()
+    ]
+    try:
+        return bool(place(ask, [node.name for node in nodes], candidates, blocked.policy))
+    except PolicyError:
+        return False
+
+
+def too_early(job: PendingJob, now: float) -> Wait:
+    seconds = max(1, round(job.not_before - now))
+    if job.failures:
+        tries = f"{job.failures} failed {'try' if job.failures == 1 else 'tries'}"
+        return Wait("Backoff", f"tried again in {seconds} s, after {tries}")
+    return Wait("BeginTime", f"may start in {seconds} s at the earliest")
+
+
+def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
+    """A node that was asked for cannot be used, or too few that could do it can: the reason and its words."""
+    allowed = [node for node in nodes if not ask.ruled_out(node)]
+    serving = [node for node in allowed if _serves(node, ask)]
+    idle = [node for node in allowed if not _serves(node, ask)]
+    if ask.shape.named and idle:
+        return "ReqNodeNotAvail", _why_down(idle, ask)
+    if idle and not enough(ask, serving):
+        lead = "too few nodes that could do it are usable: " if len(allowed) > 1 else ""
+        return _code(idle, ask), lead + _why_down(idle, ask)
+    return None
+
+
+def _code(idle: Sequence[NodeView], ask: Ask) -> str:
+    if not all(node.usable for node in idle):
+        return "NodeDown"
+    if all(node.name in ask.closed for node in idle):
+        return "Maintenance"
+    return "Resources"  # up, and its GPUs cannot be read
+
+
+def _serves(node: NodeView, ask: Ask) -> bool:
+    """Usable, and its GPUs can be read if the job needs any."""
+    readable = any(device.state is not DeviceState.UNKNOWN for device in node.devices)
+    return node.usable and node.name not in ask.closed and (readable or not ask.need_on(node.name))
+
+
+def _why_down(nodes: Sequence[NodeView], ask: Ask) -> str:
+    reasons = [(ask.closed.get(node.name) if node.usable else "") or node.reason or "not usable" for node in nodes[:3]]
+    shown = "; ".join(f"{node.name}: {reason}" for node, reason in zip(nodes[:3], reasons, strict=True))
+    return shown if len(nodes) <= 3 else f"{shown}; and {len(nodes) - 3} more"
+
+
+def _short_of(nodes: Sequence[NodeView], ask: Ask) -> str:
+    """What is missing, in one line; the reasons per node say the rest."""
+    allowed = [node for node in nodes if not ask.ruled_out(node)]
+    if len(allowed) == 1:
+        return f"{allowed[0].name}: {examine(allowed[0], ask).reason or 'left out by the policy'}"
+    if len(ask.sizes) == 1:
+        size = ask.sizes[0]
+        wanted = "an empty node" if ask.request.exclusive else f"{size} free GPU{'' if size == 1 else 's'} on one node"
+    elif ask.sizes:
+        sizes = "+".join(map(str, ask.sizes)) if len(set(ask.sizes)) > 1 else f"{ask.sizes[0]} each"
+        wanted = f"{len(ask.sizes)} nodes with free GPUs ({sizes}) at the same time"
+    else:
+        wanted = f"{ask.shape.total} free GPUs on {ask.most_parts} nodes at the same time"
+    taken = [d for node in allowed if node.usable for d in node.devices]
+    free = sum(1 for device in taken if device.state is DeviceState.FREE)
+    return f"needs {wanted}; {free} of {len(taken)} GPUs are free"
