@@ -202,8 +202,8 @@ def describe(devices: Iterable[DeviceView]) -> str:
 
 
 def indices(devices: Iterable[DeviceView]) -> str:
-    """`0,1,2`; a GPU whose index nobody knows any more is `?`."""
-    return ",".join(label(device.index) if device.index >= 0 else "?" for device in devices)
+    """`0,1,2`"""
+    return ",".join(label(device.index) for device in devices)
 
 
 def gib(mib: int) -> str:

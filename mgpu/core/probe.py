@@ -27,8 +27,8 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
     fault = _gpu_fault(raw, any(gpu.index is not None for gpu in gpus))
     gpus = (*gpus, *parse_instances(gpus, raw.mig_list, raw.mig_table))
     known = before if before is not None and before.boot_id == raw.boot_id else None
-    if not gpus and known:
-        gpus = tuple(map(_of_before, known.gpus))
+    if known:
+        gpus = tuple(_identified(gpus, known) if gpus else map(_of_before, known.gpus))
     told = parse_processes(raw.pids_text)
     processes: tuple[GpuProcess, ...] = ()
     if not fault:
@@ -53,6 +53,20 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         machine=parse_machine(raw, told.driver, told.cuda, known.machine if known else Machine()),
         smi_took_s=raw.took_s,
     )
+
+
+def _identified(gpus: tuple[GpuReading, ...], known: Observation) -> Iterable[GpuReading]:
+    """Of a GPU that is lost no more than its slot is told; which one was there is known from before."""
+    uuids, indices = {gpu.uuid for gpu in gpus}, {gpu.index for gpu in gpus}
+    before = {bus_number(gpu.bus_id): gpu for gpu in known.gpus if gpu.uuid and gpu.parent is None}
+    for gpu in gpus:
+        slot = bus_number(gpu.bus_id)
+        was = before.get(slot) if slot and not gpu.uuid else None
+        if was is None or was.uuid in uuids:
+            yield gpu
+        else:
+            index = was.index if gpu.index is None and was.index not in indices else gpu.index
+            yield replace(gpu, index=index, uuid=was.uuid, name=gpu.name or was.name)
 
 
 def _of_before(gpu: GpuReading) -> GpuReading:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgpu.core.model import NodeName, NodeState
+from mgpu.core.model import JobId, NodeName, NodeState
 from mgpu.core.observation import Node, RawProbe
 from mgpu.core.plan import DeviceState as S
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds
@@ -234,6 +234,28 @@ def test_gpus_of_a_driver_that_hangs_are_listed_as_unknown_until_the_next_boot(b
         assert listed == ([(0, S.UNKNOWN, 81920), (1, S.UNKNOWN, 81920)] if boot == "boot" else [])
         assert all(gpu.memory_used_mib is None and gpu.utilization is None for gpu in hung.gpus)
         hung = parse_probe(NodeName("gpu01"), replace(GOOD, boot_id=boot, gpu_status=18, gpu_text="x"), 1004.0, hung)
+
+
+def test_which_gpu_was_lost_is_known_from_before() -> None:
+    name, before = NodeName("gpu01"), parsed()
+    raw = replace(GOOD, gpu_text=f"{ROW0}\n{LOST}\n", gpu_status=15, pids_text=pids(slots=(SLOTS[U0],)))
+    for _ in range(2):
+        before = parse_probe(name, raw, 1002.0, before)
+        lost = before.gpus[1]
+        assert (lost.index, lost.uuid, lost.name, lost.fault) == (1, U1, "NVIDIA A100-SXM4-80GB", LOST)
+    holds = NodeHolds({lost.uuid: JobId(60)}, jobs=1)
+    view = node_view(
+        NodeFacts(name, gpu_count=2), Node(name, NodeState.UP, observation=before), holds, ExternalPolicy()
+    )
+    assert [(device.index, device.state, device.reason) for device in view.devices] == [
+        (0, S.FREE, ""),
+        (1, S.ALLOCATED, f"held by job 60; unhealthy: {LOST}"),
+    ]
+    assert renumbered(before)
+    moved = replace(raw, gpu_text=f"{ROW0.replace('0, ', '1, ', 1)}\n{LOST}\n")
+    assert [gpu.index for gpu in parse_probe(name, moved, 1003.0, before).gpus] == [1, None]
+    rebooted = replace(raw, boot_id="another")
+    assert [gpu.uuid for gpu in parse_probe(name, rebooted, 1004.0, before).gpus] == [U0, ""]
 
 
 def test_how_long_a_process_is_gone() -> None:

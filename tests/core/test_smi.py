@@ -256,6 +256,11 @@ def test_links_that_cannot_be_read_are_none(text: str) -> None:
     assert parse_topology(text) == ()
 
 
+@pytest.mark.parametrize(("index", "text"), [(0, "0"), (11, "11"), (1000, "0.0"), (1302, "3.2"), (-1, "?")])
+def test_an_index_as_people_read_it(index: int, text: str) -> None:
+    assert label(index) == text
+
+
 def test_holds_of_instances_are_theirs() -> None:
     node = Node(NAME, NodeState.UP, observation=parse_probe(NAME, CUT, 1000.0))
     view = node_view(NodeFacts(NAME), node, NodeHolds({DeviceUuid("MIG-a1"): JobId(5)}), ExternalPolicy())

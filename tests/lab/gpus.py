@@ -42,7 +42,7 @@ class Gpus:
     def rows(self) -> list[dict[str, str]]:
         return [dict(zip(COLUMNS, line.split("|"), strict=True)) for line in self.table.read_text().splitlines()]
 
-    def set(self, index: int, **values: str) -> None:
+    def set(self, index: int, /, **values: str) -> None:
         """Changes columns of one GPU; `pci.bus_id` and the like go through `set(0, **{"pci.bus_id": ...})`."""
         rows = self.rows()
         row = next((row for row in rows if row["index"] == str(index)), None)

@@ -37,7 +37,9 @@ def mig_index(gpu: int, device: int) -> int:
 
 
 def label(index: int) -> str:
-    """An index as people read it: 3, or 0.2 for instance 2 of GPU 0."""
+    """An index as people read it: 3, or 0.2 for instance 2 of GPU 0, or ? where nobody knows it any more."""
+    if index < 0:
+        return "?"
     return f"{(index - MIG_INDEX) // 100}.{index % 100}" if index >= MIG_INDEX else str(index)
 
 
