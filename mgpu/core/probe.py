@@ -35,7 +35,8 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         if raw.gpu_status:
             notes.append(f"nvidia-smi ended with exit status {raw.gpu_status}")
         if raw.pids_status in _HUNG or (raw.pids_status and not told.by_slot):
-            fault = f"nvidia-smi could not list processes (exit status {raw.pids_status})"
+            why = "it took too long" if raw.pids_status in _HUNG else f"exit status {raw.pids_status}"
+            fault = f"nvidia-smi could not list processes ({why})"
         else:
             found = _processes(gpus, told, raw.process_text, notes)
             processes = tuple(_with_age(process, now, known) for process in found)

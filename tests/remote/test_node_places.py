@@ -232,6 +232,7 @@ def test_fields_that_a_driver_does_not_know_are_left_out_and_that_is_remembered(
     )
     known = tuple(field for field in FIELDS if field not in refused)
     assert bench.runner.probe(ProbeWanted()).fields == known
+    assert len(asked.read_text().splitlines()) == len(refused) + 2  # each is turned down once
     asked.unlink()
     raw = bench.runner.probe(ProbeWanted())
     assert (raw.fields, raw.gpu_status, raw.gpu_text) == (known, 0, "row\n")
@@ -276,6 +277,15 @@ def test_a_hanging_nvidia_smi_is_ended_and_asked_no_more(bench: Workbench, mark:
     assert raw.pids_status == 127
     assert len(asked.read_text().splitlines()) == 1
     assert not living(mark)
+
+
+def test_a_slow_nvidia_smi_has_twice_its_time_for_all_that_it_is_asked(quick_bench: Workbench) -> None:
+    asked = quick_bench.folder / "asked"
+    stand_in(quick_bench, f'echo "$*" >>{asked}; sleep 1.5; echo "0, Enabled, x"')
+    raw = quick_bench.runner.probe(ProbeWanted(timeout_s=2, slow=True))
+    assert (raw.gpu_status, raw.gpu_text) == (0, "0, Enabled, x\n")
+    assert len(asked.read_text().splitlines()) < 5  # GPUs, processes, instances, their table, links
+    assert raw.topology_text is None
 
 
 def test_how_long_nvidia_smi_takes_is_told(quick_bench: Workbench) -> None:

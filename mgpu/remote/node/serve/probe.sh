@@ -43,10 +43,14 @@ find_smi() {
   smi=
 }
 
-# ask LIMIT_S WORD... -> answer, nvidia-smi's, and its exit status
+# ask LIMIT_S WORD... -> answer, nvidia-smi's, and its exit status. All that is asked since `began` has twice that time
 ask() {
-  limit=$1
+  uptime_now
+  limit=$((began + 2 * $1 - ${uptime%.*}))
+  [ "$limit" -le "$1" ] || limit=$1
   shift
+  answer=
+  [ "$limit" -gt 0 ] || return 124
   answer=$("$timeout" -k 2 "$limit" "$smi" "$@" 2>/dev/null </dev/null)
 }
 
@@ -57,7 +61,10 @@ ask_gpus() {
     ask "$1" "--query-gpu=$fields" --format=csv,noheader,nounits
     gpus_status=$?
     [ $gpus_status = 2 ] || return
-    unknown=$("$timeout" -k 2 "$1" "$smi" "--query-gpu=$fields" --format=csv 2>&1 </dev/null)
+    case $answer in
+      *'Field "'*) unknown=$answer ;;
+      *) unknown=$("$timeout" -k 2 "$1" "$smi" "--query-gpu=$fields" --format=csv 2>&1 </dev/null) ;;
+    esac
     unknown=${unknown#*Field \"}
     unknown=${unknown%%\"*}
     case ,$fields, in *,"$unknown",*) ;; *) return ;; esac
@@ -100,6 +107,7 @@ ask_all() {
   case $pids_status in 124 | 137) return ;; esac
   if [ -n "$cut" ]; then
     ask "$1" -L
+    case $? in 124 | 137) pids_status=124 ;; esac
     part listed
     tell "$answer"
     ask "$1"
@@ -107,7 +115,7 @@ ask_all() {
     tell "$answer"
   fi
   [ "$3" = 1 ] || return
-  ask "$1" topo -m
+  ask "$1" topo -m || return
   part topology
   tell "$answer"
 }
