@@ -31,8 +31,8 @@ def host_key(case: Case) -> Iterator[Finding]:
         yield failure("host key", said, f"{asks} shows it and asks")
     elif trouble is Trouble.HOST_KEY_CHANGED:
         hint = (
-            "the machine was set up anew, or another answers for it; if you know why: ssh-keygen -R removes the old "
-            f"line, then mgpu node trust {case.node.name}"
+            "the machine was set up anew, or another answers for it; if you know why, remove that line (or: "
+            f"ssh-keygen -R NAME -f FILE), then mgpu node trust {case.node.name}"
         )
         yield failure("host key", said, hint)
     elif trouble is Trouble.AUTHENTICATION:

@@ -30,10 +30,11 @@ def lookup_name(host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """What the files say about one name."""
+    """What the files say about one name. `places`: where each of `keys` stands."""
 
     keys: tuple[paramiko.PKey, ...] = ()
     revoked: tuple[paramiko.PKey, ...] = ()
+    places: tuple[str, ...] = ()
 
     def types(self) -> list[str]:
         return [key.get_name() for key in self.keys]
@@ -43,12 +44,13 @@ def load(paths: Iterable[Path], name: str) -> KnownKeys:
     """All keys on file for `name` (hashed and pattern entries too)."""
     found: list[paramiko.PKey] = []
     revoked: list[paramiko.PKey] = []
+    places: list[str] = []
     for path in paths:
         try:
             lines = path.read_text("utf-8", "replace").splitlines()
         except OSError:
             continue  # OpenSSH passes over a file that is not there, too
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             marker, entry = _entry(line)
             if entry is None or entry.key is None or not _matches(entry, name):
                 continue
@@ -56,7 +58,8 @@ def load(paths: Iterable[Path], name: str) -> KnownKeys:
                 revoked.append(entry.key)
             elif not marker:
                 found.append(entry.key)
-    return KnownKeys(tuple(found), tuple(revoked))
+                places.append(f"{path} line {number}")
+    return KnownKeys(tuple(found), tuple(revoked), tuple(places))
 
 
 def _entry(line: str) -> tuple[str, HostKeyEntry | None]:
@@ -106,10 +109,10 @@ def check(known: KnownKeys, key: paramiko.PKey, name: str, node: str) -> None:
     if any(key == other for other in known.keys):
         return
     if known.keys:
-        old = ", ".join(fingerprint(other) for other in known.keys)
+        old = ", ".join(f"{fingerprint(other)} ({at})" for other, at in zip(known.keys, known.places, strict=True))
         raise RemoteError(
             f"host key changed: {name} shows {key.get_name()} {fingerprint(key)}, on file is {old}; "
-            f"if that is right, remove the old line and run: mgpu node trust {node}",
+            f"if that is right, remove that line and run: mgpu node trust {node}",
             Trouble.HOST_KEY_CHANGED,
         )
     raise RemoteError(
