@@ -29,6 +29,8 @@ def host_key(case: Case) -> Iterator[Finding]:
         # a jump host is none of our nodes: ssh has to know it
         asks = f"ssh {jump}, once," if jump else f"mgpu node trust {case.node.name}"
         yield failure("host key", said, f"{asks} shows it and asks")
+    elif trouble is Trouble.HOST_KEY_CHANGED and "revoked" in said:
+        yield failure("host key", said, "a line @revoked of known_hosts says so: the node needs a new key")
     elif trouble is Trouble.HOST_KEY_CHANGED:
         hint = (
             "the machine was set up anew, or another answers for it; if you know why, remove that line (or: "

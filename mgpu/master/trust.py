@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mgpu.config.model import NodeConfig
 from mgpu.config.sshconfig import SshTarget, resolve
-from mgpu.core.errors import RequestError
+from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.ops.context import HostKey, HostKeys
 from mgpu.remote import hostkeys
 from mgpu.remote.connect import LoginLimits, scan_host_keys
@@ -20,6 +20,13 @@ def host_keys(node: NodeConfig, own_known_hosts: Path, login_timeout_s: float) -
     name = _name(target)
     shown = scan_host_keys(target, node.name, own_known_hosts, LoginLimits(login_timeout_s))
     known = hostkeys.load((own_known_hosts, *target.known_hosts), name)
+    revoked = [key for key in shown if key in known.revoked]
+    shown = [key for key in shown if key not in revoked]
+    if revoked and not shown:
+        raise NotAllowed(
+            f"the host key of {name} is revoked ({hostkeys.fingerprint(revoked[0])}): it is never trusted",
+            "a line @revoked of known_hosts says so: the node needs a new key",
+        )
     if not known.keys:
         status = "new"
     else:
@@ -45,6 +52,8 @@ def add(node: NodeConfig, own_known_hosts: Path, lines: Sequence[str]) -> int:
         key = hostkeys.parse(line, name)
         if key is None:
             raise RequestError(f"not a host key of {name}: {line[:80]}")
+        if key in known.revoked:
+            raise NotAllowed(f"this host key of {name} is revoked ({hostkeys.fingerprint(key)})")
         if any(other.get_name() == key.get_name() and other != key for other in known.keys):
             raise RequestError(
                 f"another {key.get_name()} key of {name} is on file: it is never replaced",

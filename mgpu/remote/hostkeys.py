@@ -30,11 +30,13 @@ def lookup_name(host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """What the files say about one name. `places`: where each of `keys` stands."""
+    """What the files say about one name. `places`: where each of `keys` stands. `authority`: where one stands whose
+    certificates would do for OpenSSH, which paramiko cannot check; "" = nowhere."""
 
     keys: tuple[paramiko.PKey, ...] = ()
     revoked: tuple[paramiko.PKey, ...] = ()
     places: tuple[str, ...] = ()
+    authority: str = ""
 
     def types(self) -> list[str]:
         return [key.get_name() for key in self.keys]
@@ -45,6 +47,7 @@ def load(paths: Iterable[Path], name: str) -> KnownKeys:
     found: list[paramiko.PKey] = []
     revoked: list[paramiko.PKey] = []
     places: list[str] = []
+    authority = ""
     for path in paths:
         try:
             lines = path.read_text("utf-8", "replace").splitlines()
@@ -56,10 +59,12 @@ def load(paths: Iterable[Path], name: str) -> KnownKeys:
                 continue
             if marker == "@revoked":
                 revoked.append(entry.key)
+            elif marker == "@cert-authority":
+                authority = f"{path} line {number}"
             elif not marker:
                 found.append(entry.key)
                 places.append(f"{path} line {number}")
-    return KnownKeys(tuple(found), tuple(revoked), tuple(places))
+    return KnownKeys(tuple(found), tuple(revoked), tuple(places), authority)
 
 
 def _entry(line: str) -> tuple[str, HostKeyEntry | None]:
@@ -115,7 +120,8 @@ def check(known: KnownKeys, key: paramiko.PKey, name: str, node: str) -> None:
             f"if that is right, remove that line and run: mgpu node trust {node}",
             Trouble.HOST_KEY_CHANGED,
         )
+    signed = f" (mgpu checks no certificates, so {known.authority} does not help)" if known.authority else ""
     raise RemoteError(
-        f"host key unknown: {name} shows {key.get_name()} {fingerprint(key)}; run: mgpu node trust {node}",
+        f"host key unknown: {name} shows {key.get_name()} {fingerprint(key)}{signed}; run: mgpu node trust {node}",
         Trouble.HOST_KEY_UNKNOWN,
     )

@@ -70,6 +70,8 @@ def test_a_host_key_that_nobody_knows(lab: Lab, make_cluster: ClusterMaker) -> N
     result = follower.finish()
     assert (result.code, result.out) == (0, "ran\n")
     assert "trusted already" in cluster("node", "trust", "node001").out
+    stranger.write_text(f"@revoked * {lab.known_hosts.read_text().splitlines()[0].split(' ', 1)[1]}\n")
+    assert "is revoked" in cluster.refused("node", "trust", "node001", "--yes", code=77)
     assert cluster.node("node002")["reason"] != ""  # only the one
 
 

@@ -90,4 +90,7 @@ def test_what_is_said_of_a_key(tmp_path: Path, keys: list[paramiko.PKey]) -> Non
     assert f"{hostkeys.fingerprint(other)} ({tmp_path / 'known_hosts'} line 2)" in said
     trouble, said = refused(entry("gpu1", right), entry("*", right, "@revoked"))
     assert trouble is Trouble.HOST_KEY_CHANGED and "revoked" in said
-    assert refused(entry("gpu1", right, "@cert-authority"))[0] is Trouble.HOST_KEY_UNKNOWN
+    trouble, said = refused(entry("gpu1", right, "@cert-authority"))
+    assert trouble is Trouble.HOST_KEY_UNKNOWN
+    assert f"mgpu checks no certificates, so {tmp_path / 'known_hosts'} line 2 does not help" in said
+    assert "certificates" not in refused(entry("gpu2", right, "@cert-authority"))[1]
