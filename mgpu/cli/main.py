@@ -28,6 +28,7 @@ COMMANDS = {
     "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, down, clean."),
     "doctor": ("mgpu.cli.doctor:doctor", "Why a node or the master does not do what it should."),
     "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
+    "simulate": ("mgpu.cli.simulate:simulate", "Replay a job log through the planner."),
     "config": ("mgpu.cli.config:config", "Check the configuration."),
     "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),
     "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),

@@ -30,6 +30,7 @@ class LoggedJob:
     request: Request
     user: str = ""
     requested_s: float | None = None
+    queue: str = ""  # partition, virtual cluster
 
     @property
     def span_s(self) -> float:
