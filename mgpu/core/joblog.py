@@ -3,8 +3,8 @@
 SWF: 18 numbers a line, `;` begins a comment, -1 = not known (Feitelson, Parallel Workloads Archive,
 https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). A processor there counts as a GPU here.
 
-CSV: submit_time, duration, gpus, and where known nodes, gpus_per_node, user, vc, requested_time; in any order, with other
-columns passed over. Times in seconds.
+CSV: submit_time, duration, gpus, and where known nodes, gpus_per_node, user, vc, requested_time; in any order,
+with other columns passed over. Times in seconds.
 """
 
 from __future__ import annotations
