@@ -209,4 +209,6 @@ class Absorber:
 
 
 def _at_home(job: Job, part: Part) -> str:
-    return f"{job.spec.submit_dir} is not on {part.node}: running in the home directory there (-D DIR names another)"
+    """Of a directory that nobody asked for: it is only where the user stood."""
+    cannot = f"{job.spec.submit_dir} cannot be entered on {part.node}"
+    return f"{cannot}: running in the home directory there (-D DIR names another)"

@@ -99,7 +99,7 @@ def test_directories(cluster: Cluster) -> None:
     result = cluster("srun", "-G", 0, "pwd", cwd=here)
     assert result.out == "/home/train\n"
     [node] = {part["node"] for part in cluster.json("history")["jobs"][-1]["allocation"]}
-    notice = f"mgpu: {here} is not on {node}: running in the home directory there (-D DIR names another)"
+    notice = f"mgpu: {here} cannot be entered on {node}: running in the home directory there (-D DIR names another)"
     assert result.told[1] == notice
 
 
@@ -112,6 +112,19 @@ def test_a_directory_that_is_nowhere(cluster: Cluster) -> None:
     cluster.lab.node("node001").run("mkdir -p /tmp/shut && chmod 0 /tmp/shut", "alice")
     result = cluster("srun", "-w", "node001", "-D", "/tmp/shut", "true", check=False)
     assert "working directory /tmp/shut cannot be entered" in result.told[-1]
+
+
+@pytest.mark.usefixtures("separate_nodes")
+def test_a_directory_where_the_user_stands_and_the_node_lets_nobody_in(cluster: Cluster) -> None:
+    """As /root, where root of the head node stands and the node's account may not go."""
+    here = cluster.home / "shut there"
+    here.mkdir()
+    for node in cluster.lab.nodes:
+        node.run(f"mkdir -p '{here}' && chmod 0 '{here}'", "root")
+    result = cluster("srun", "-G", 0, "pwd", cwd=here)
+    assert result.out == "/home/train\n"
+    assert f"{here} cannot be entered on " in result.told[1]
+    assert result.told[1].endswith(": running in the home directory there (-D DIR names another)")
 
 
 @pytest.mark.usefixtures("separate_nodes")

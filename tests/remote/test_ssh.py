@@ -264,6 +264,9 @@ def test_directories_and_disks_of_an_ordinary_account(lab: Lab, open_session: Ca
     node.run("mkdir -p closed && chmod 000 closed")
     runner.start("61.1", TOKEN, (), Launch("echo\n", directory="/home/train/closed", directory_must_exist=True))
     assert end_of("61.1") == "fail:node:working directory /home/train/closed cannot be entered"
+    runner.start("60.1", TOKEN, (), Launch("pwd\n", directory="/home/train/closed"))
+    assert end_of("60.1") == "0"
+    assert runner.look(["60.1"]).parts["60.1"].records["started"].endswith(":home")
     runner.start("62.1", TOKEN, (), Launch("echo\n", output="/root/out"))
     assert end_of("62.1") == "fail:directory:cannot write /root/out"
     gate = "while [ -e wait ]; do sleep 0.05; done"

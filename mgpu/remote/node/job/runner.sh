@@ -56,13 +56,14 @@ enter() {
   printf 'entering the working directory %s' "$2" >"$dir/step" 2>/dev/null
   if [ -z "$2" ]; then
     cd 2>/dev/null || fail node "the home directory ${HOME-} cannot be entered"
-  elif [ "$1" = must ] || [ -d "$2" ]; then
-    if ! cd "$2" 2>/dev/null; then
-      [ -d "$2" ] && fail node "working directory $2 cannot be entered"
-      [ -e "$2" ] && fail directory "working directory $2 is not a directory"
-      fail directory "working directory $2 does not exist"
-    fi
+  elif { [ "$1" = must ] || [ -d "$2" ]; } && cd "$2" 2>/dev/null; then
+    :
+  elif [ "$1" = must ]; then
+    [ -d "$2" ] && fail node "working directory $2 cannot be entered"
+    [ -e "$2" ] && fail directory "working directory $2 is not a directory"
+    fail directory "working directory $2 does not exist"
   else
+    # one that this account may not enter (/root of another machine's root) is as good as none
     notice=home
     cd 2>/dev/null || fail node "the home directory ${HOME-} cannot be entered"
   fi
