@@ -199,8 +199,8 @@ def changed(name: str, shown: dict[str, Any]) -> MasterError:
     return MasterError(
         "not_allowed",
         f"the host keys of {name} have changed: it shows {now}, on file is {before}",
-        "it was set up anew, or another machine answers for it; if you know why, remove the old line "
-        f"(mgpu show node {name} tells where it stands)",
+        f"it was set up anew, or another machine answers for it; if you know why: {shown['removal']} "
+        f"&& mgpu node trust {name}",
     )
 
 

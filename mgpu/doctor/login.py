@@ -22,7 +22,7 @@ def host_key(case: Case) -> Iterator[Finding]:
     case.log_in()
     refusal = case.refusal
     trouble = refusal.trouble if refusal else None
-    said = refusal.message.partition("; ")[0] if refusal else ""
+    said, _, remedy = refusal.message.partition("; ") if refusal else ("", "", "")
     if trouble is Trouble.HOST_KEY_UNKNOWN:
         names = {hop.host_key_alias or lookup_name(hop.host, hop.port): hop.host for hop in case.chain[:-1]}
         jump = next((host for name, host in names.items() if f" {name} shows " in said), None)
@@ -32,11 +32,7 @@ def host_key(case: Case) -> Iterator[Finding]:
     elif trouble is Trouble.HOST_KEY_CHANGED and "revoked" in said:
         yield failure("host key", said, "a line @revoked of known_hosts says so: the node needs a new key")
     elif trouble is Trouble.HOST_KEY_CHANGED:
-        hint = (
-            "the machine was set up anew, or another answers for it; if you know why, remove that line (or: "
-            f"ssh-keygen -R NAME -f FILE), then mgpu node trust {case.node.name}"
-        )
-        yield failure("host key", said, hint)
+        yield failure("host key", said, f"the machine was set up anew, or another answers for it; {remedy}")
     elif trouble is Trouble.AUTHENTICATION:
         yield ok("host key", "it is the one on file")
     elif refusal:

@@ -32,7 +32,8 @@ def host_keys(node: NodeConfig, own_known_hosts: Path, login_timeout_s: float) -
     else:
         on_file = {key.asbytes() for key in known.keys}
         status = "same" if any(key.asbytes() in on_file for key in shown) else "changed"
-    return HostKeys(target.host, tuple(_entries(shown, name)), tuple(_entries(known.keys, name)), status)
+    entries = tuple(_entries(shown, name)), tuple(_entries(known.keys, name))
+    return HostKeys(target.host, *entries, status, known.removal())
 
 
 def _entries(keys: Iterable[hostkeys.Key], name: str) -> list[HostKey]:
@@ -57,7 +58,7 @@ def add(node: NodeConfig, own_known_hosts: Path, lines: Sequence[str]) -> int:
         if any(other.get_name() == key.get_name() and other != key for other in known.keys):
             raise RequestError(
                 f"another {key.get_name()} key of {name} is on file: it is never replaced",
-                f"if the node really has a new key, remove the old line: ssh-keygen -R '{name}' -f FILE",
+                f"if the node really has a new key, remove the old line: {known.removal()}",
             )
         if key not in known.keys:
             fresh.append(line.strip())

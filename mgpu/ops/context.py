@@ -38,12 +38,14 @@ class HostKey:
 
 @dataclass(frozen=True, slots=True)
 class HostKeys:
-    """The keys that a node offers beside those on file. `status`: new (none on file), same, or changed."""
+    """The keys that a node offers beside those on file. `status`: new (none on file), same, or changed.
+    `removal`: the command that takes those on file away."""
 
     address: str
     keys: tuple[HostKey, ...]
     known: tuple[HostKey, ...]
     status: str
+    removal: str = ""
 
 
 class Waker(Protocol):

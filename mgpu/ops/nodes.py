@@ -87,6 +87,7 @@ def host_keys(context: Context, name: str) -> Json:
         "keys": [_host_key(key) for key in found.keys],
         "known": [_host_key(key) for key in found.known],
         "status": found.status,
+        "removal": found.removal,
     }
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
 
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
@@ -28,15 +30,30 @@ def lookup_name(host: str, port: int) -> str:
     return host if port == 22 else f"[{host}]:{port}"
 
 
+class Place(NamedTuple):
+    path: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path} line {self.line}"
+
+
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """What the files say about one name. `places`: where each of `keys` stands. `authority`: where one stands whose
+    """What the files say about `name`. `places`: where each of `keys` stands. `authority`: where one stands whose
     certificates would do for OpenSSH, which paramiko cannot check; "" = nowhere."""
+
+    name: str
 
     keys: tuple[paramiko.PKey, ...] = ()
     revoked: tuple[paramiko.PKey, ...] = ()
-    places: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
     authority: str = ""
+
+    def removal(self) -> str:
+        """The command that takes all of `keys` off the files, to be typed as it stands."""
+        files = dict.fromkeys(str(place.path) for place in self.places)
+        return " && ".join(f"ssh-keygen -R {quote(self.name)} -f {quote(file)}" for file in files)
 
     def types(self) -> list[str]:
         return [key.get_name() for key in self.keys]
@@ -46,7 +63,7 @@ def load(paths: Iterable[Path], name: str) -> KnownKeys:
     """All keys on file for `name` (hashed and pattern entries too)."""
     found: list[paramiko.PKey] = []
     revoked: list[paramiko.PKey] = []
-    places: list[str] = []
+    places: list[Place] = []
     authority = ""
     for path in paths:
         try:
@@ -60,11 +77,11 @@ def load(paths: Iterable[Path], name: str) -> KnownKeys:
             if marker == "@revoked":
                 revoked.append(entry.key)
             elif marker == "@cert-authority":
-                authority = f"{path} line {number}"
+                authority = str(Place(path, number))
             elif not marker:
                 found.append(entry.key)
-                places.append(f"{path} line {number}")
-    return KnownKeys(tuple(found), tuple(revoked), tuple(places), authority)
+                places.append(Place(path, number))
+    return KnownKeys(name, tuple(found), tuple(revoked), tuple(places), authority)
 
 
 def _entry(line: str) -> tuple[str, HostKeyEntry | None]:
@@ -117,7 +134,7 @@ def check(known: KnownKeys, key: paramiko.PKey, name: str, node: str) -> None:
         old = ", ".join(f"{fingerprint(other)} ({at})" for other, at in zip(known.keys, known.places, strict=True))
         raise RemoteError(
             f"host key changed: {name} shows {key.get_name()} {fingerprint(key)}, on file is {old}; "
-            f"if that is right, remove that line and run: mgpu node trust {node}",
+            f"if you know why: {known.removal()} && mgpu node trust {node}",
             Trouble.HOST_KEY_CHANGED,
         )
     signed = f" (mgpu checks no certificates, so {known.authority} does not help)" if known.authority else ""

@@ -107,7 +107,8 @@ def test_host_keys(sick: Cluster, configured: Callable[..., Findings], tmp_path:
     said, hint = sole(found, "host key")
     assert said.startswith(f"host key changed: {first}shows ssh-ed25519 SHA256:")
     assert said.count("SHA256:") == 2
-    assert "ssh-keygen -R" in hint
+    assert f" -f {swapped} && mgpu node trust node001" in hint
+    assert "ssh-keygen -R " in hint
     rest(found, "host key")
 
 

@@ -92,6 +92,13 @@ def test_a_host_key_that_changed(make_lab: LabMaker, make_cluster: ClusterMaker)
     assert "SHA256:" in cluster.node("node001")["reason"]
     refused = cluster.refused("node", "trust", "node001", "--yes", code=77)
     assert "have changed" in refused
+    # the command that it gives is typed as it stands
+    removal, then = refused.rpartition("if you know why: ")[2].strip().split(" && ")
+    assert removal in cluster.node("node001")["reason"]
+    subprocess.run(["sh", "-c", removal], check=True, capture_output=True)
+    assert then == "mgpu node trust node001"
+    cluster("node", "trust", "node001", "--yes")
+    cluster("srun", "true")
 
 
 def test_an_encrypted_key_and_no_agent(lab: Lab, make_cluster: ClusterMaker) -> None:

@@ -88,6 +88,7 @@ def test_what_is_said_of_a_key(tmp_path: Path, keys: list[paramiko.PKey]) -> Non
     assert trouble is Trouble.HOST_KEY_CHANGED
     assert hostkeys.fingerprint(right) in said
     assert f"{hostkeys.fingerprint(other)} ({tmp_path / 'known_hosts'} line 2)" in said
+    assert said.endswith(f"ssh-keygen -R gpu1 -f {tmp_path / 'known_hosts'} && mgpu node trust node001")
     trouble, said = refused(entry("gpu1", right), entry("*", right, "@revoked"))
     assert trouble is Trouble.HOST_KEY_CHANGED and "revoked" in said
     trouble, said = refused(entry("gpu1", right, "@cert-authority"))
