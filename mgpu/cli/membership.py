@@ -43,6 +43,7 @@ class Added:
             raise bad_request(f"the nodes stand in {config} itself", "edit it there, then: mgpu config reload")
         self.path = folders[0] / FILE
         self.before = self.path.read_text("utf-8") if self.path.exists() else None
+        self.warnings: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -55,7 +56,7 @@ class Added:
 
         self._write(after)
         try:
-            load(self.config)
+            self.warnings = load(self.config).warnings
         except ConfigError as error:
             self._write(self.before)
             raise MasterError("bad_config", "\n".join(error.faults), "nothing was changed", 2) from error
@@ -128,12 +129,13 @@ def take_up(session: Session, added: Added, change: dict[str, str], words: str) 
 def reload(session: Session, added: Added) -> bool:
     """Whether a master runs that has taken it up. One that refuses leaves everything as it was."""
     try:
-        answer = ask_to_reload(session)
+        ask_to_reload(session)
     except NoMaster:
         return False
     except MasterError:
         added.undo()
         raise
-    for warning in answer["warnings"]:
-        say(warning)
+    finally:
+        for warning in added.warnings:
+            say(warning)
     return True

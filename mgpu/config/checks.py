@@ -5,6 +5,7 @@ All of these look at what could be read and keep still about the rest: why that 
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 
 from mgpu.config.document import Document
@@ -69,7 +70,7 @@ def counted_twice(placed: Iterable[Placed]) -> list[str]:
     first: dict[object, Placed] = {}
     for item in placed:
         node, ssh = item.node, item.node.ssh
-        machine = "this machine" if node.connection == "local" else (ssh.host, ssh.port or 22, ssh.proxy_jump)
+        machine = "this machine" if node.connection == "local" else (_plain(ssh.host), ssh.port or 22, ssh.proxy_jump)
         earlier = first.setdefault(machine, item)
         ours, theirs = node.facts.devices, earlier.node.facts.devices
         if earlier is not item and (ours is None or theirs is None or set(ours) & set(theirs)):
@@ -80,6 +81,14 @@ def counted_twice(placed: Iterable[Placed]) -> list[str]:
                 "their GPUs count twice unless each has its own devices:"
             )
     return warnings
+
+
+def _plain(host: str) -> str:
+    """Names in small letters, addresses in their one short form."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.lower().rstrip(".")
 
 
 def _devices(numbers: list[int]) -> str:

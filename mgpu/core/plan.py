@@ -80,7 +80,8 @@ class ExternalPolicy:
 class NodeHolds:
     """What our own jobs have on one node: by device, and how their processes are told from others'.
 
-    `tokens` and `sessions` are those of attempts that still hold something there.
+    `tokens` and `sessions` are those of attempts that still hold something there; `elsewhere`, of those on other nodes,
+    which may be this machine under another name.
     """
 
     devices: Mapping[DeviceUuid, JobId] = field(default_factory=dict)
@@ -88,6 +89,7 @@ class NodeHolds:
     sessions: Mapping[int, JobId] = field(default_factory=dict)
     jobs: int = 0
     exclusive: JobId | None = None
+    elsewhere: Mapping[str, tuple[JobId, NodeName]] = field(default_factory=dict, compare=False)
 
 
 class Backfill(Word):

@@ -232,12 +232,12 @@ def program(command: str) -> str:
 
 
 def _several(processes: list[GpuProcess], holds: NodeHolds) -> str:
-    shown = "; ".join(_who(process, _job_of(process, holds)) for process in processes[:_NAMED])
+    shown = "; ".join(_who(process, holds) for process in processes[:_NAMED])
     more = len(processes) - _NAMED
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _who(process: GpuProcess, job: JobId | None) -> str:
+def _who(process: GpuProcess, holds: NodeHolds) -> str:
     """`alice, pid 4242, python, 11 GiB, 3 h`"""
     memory = "memory unknown" if process.memory_mib is None else gib(process.memory_mib)
     if process.pid == UNREADABLE_PID:
@@ -246,8 +246,12 @@ def _who(process: GpuProcess, job: JobId | None) -> str:
         gone = [] if process.age_s is None else [f"since {_age(process.age_s)}"]
         told = f"orphan pid {process.pid}: nvidia-smi names it, the node has no such process"
         return ", ".join([told, memory, *gone])
+    job = _job_of(process, holds)
     ours = [f"job {job}, outside its allocation"] if job is not None else []
-    if job is None and process.token:
+    if job is None and process.token in holds.elsewhere:
+        other, name = holds.elsewhere[process.token]
+        ours = [f"job {other} on {name}, which is this machine too"]
+    elif job is None and process.token:
         ours = ["left by a job that is over"]
     age = [] if process.age_s is None else [_age(process.age_s)]
     name = printable(program(process.command))[:40] or "?"

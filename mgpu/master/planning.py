@@ -61,6 +61,7 @@ class Views:
     ) -> tuple[NodeView, ...]:
         holds = _holds(board)
         owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
+        tokens: dict[str, tuple[JobId, NodeName]] = {}
         found = []
         for entry in self._config.nodes:
             name = entry.name
@@ -69,7 +70,8 @@ class Views:
             seen = _Seen(node, holds.get(name, _NO_HOLDS), owed.get(name, 0), closed)
             made = self._made.get(name)
             if made is None or made[0] != seen:
-                view = _view(entry, seen)
+                tokens = tokens or _tokens(board)
+                view = _view(entry, seen._replace(holds=replace(seen.holds, elsewhere=tokens)))
                 # the same one where it says the same: what was found about it still holds
                 made = self._made[name] = (seen, made[1] if made is not None and made[1] == view else view)
             found.append(made[1])
@@ -83,6 +85,11 @@ def _view(entry: NodeConfig, seen: _Seen) -> NodeView:
     if view.usable and seen.maintenance:
         return replace(view, usable=False, reason=seen.maintenance)
     return view
+
+
+def _tokens(board: Board) -> dict[str, tuple[JobId, NodeName]]:
+    held = [(item, part) for item, part in board.parts() if part.state.holds_devices]
+    return {item.attempt.token: (item.job.job_id, part.node) for item, part in held}
 
 
 def _holds(board: Board) -> dict[NodeName, NodeHolds]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from mgpu import clock
 from mgpu.config.model import NodeConfig
 from mgpu.core.errors import RequestError
-from mgpu.core.model import AttemptState, Audit
+from mgpu.core.launch import NO_UUID
+from mgpu.core.model import AttemptState, Audit, DeviceUuid, NodeName
 from mgpu.core.observation import Node
+from mgpu.core.plan import NodeView
 from mgpu.ops import render
 from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
 from mgpu.ops.render import Json
@@ -35,7 +37,26 @@ def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
         stored = {config.name: r.node(config.name) or Node(config.name) for config in configs}
         users = {job.job_id: job.user for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
     now = clock.now()
-    return [render.node(config, stored[config.name], views.get(config.name), users, now) for config in configs]
+    found = [render.node(config, stored[config.name], views.get(config.name), users, now) for config in configs]
+    twins = _twins(views.values())
+    for node in found:
+        if node["node_id"] in twins:
+            node["reason"] = "; ".join(filter(None, (node["reason"], twins[node["node_id"]])))
+    return found
+
+
+def _twins(views: Iterable[NodeView]) -> dict[NodeName, str]:
+    """A GPU that two nodes show is one machine under two names, whatever addresses the inventory gives."""
+    first: dict[DeviceUuid, NodeName] = {}
+    pairs: dict[NodeName, NodeName] = {}
+    for view in views:
+        for device in view.devices:
+            other = first.setdefault(device.uuid, view.name)
+            if other != view.name and device.uuid and not device.uuid.startswith(NO_UUID):
+                pairs[view.name] = other
+                pairs.setdefault(other, view.name)
+    way_out = "give each its own `devices:`, or their GPUs count twice"
+    return {name: f"{name} and {other} are one machine: {way_out}" for name, other in pairs.items()}
 
 
 def begin_probe(context: Context, caller: Caller, name: str) -> Future[str]:

@@ -12,14 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from mgpu import clock
 from mgpu.api.app import WIDE_THREADS
 from mgpu.api.server import Server, listen
 from mgpu.client import http
 from mgpu.core.errors import NotAllowed, StoreError
+from mgpu.core.model import NodeState
+from mgpu.core.observation import Node
 from mgpu.ops import nodes as ops_nodes
 from mgpu.ops import status as ops_status
 from mgpu.ops.context import Caller
-from tests.api.conftest import NODES, submission
+from tests.api.conftest import NODES, observation, submission
 
 OTHER = Caller(4711, "mallory")
 
@@ -43,6 +46,19 @@ def test_nodes_as_in_the_contract(served):
     outsider = {"pid": 4242, "user": "carol", "memory_mib": 512, "command": "python", "age_s": 60, "kind": ""}
     assert outside["processes"] == [outsider]
     assert served.ask("GET", "/v1/nodes/gpu01")[1] == node
+
+
+def test_one_machine_under_two_names_is_told_by_its_gpus(served):
+    answer = served.ask("GET", "/v1/nodes")[1]["nodes"]
+    assert not any("one machine" in node["reason"] for node in answer)
+    with served.store.write() as w:
+        seen = observation(NODES[0], clock.now())
+        for name in NODES:
+            w.save_node(Node(name, NodeState.UP, last_seen=seen.at, observation=seen))
+    first, second = served.ask("GET", "/v1/nodes")[1]["nodes"]
+    assert first["reason"].startswith("gpu01 and gpu02 are one machine: ")
+    assert served.ask("GET", "/v1/nodes/gpu02")[1]["reason"] == second["reason"]
+    assert second["reason"].startswith("gpu02 and gpu01 are one machine: ")
 
 
 def test_an_unknown_node_is_named_with_the_nearest(served):

@@ -55,6 +55,13 @@ def test_what_a_job_left_behind_is_named_as_such() -> None:
     assert told(view(left))[1].startswith("1 external external (left by a job that is over, alice, pid 4242, python")
 
 
+def test_a_job_that_runs_there_under_the_machines_other_name_is_not_called_over() -> None:
+    ours = replace(ALICE, token="ab" * 16)
+    holds = NodeHolds(elsewhere={"ab" * 16: (JobId(5), NodeName("gpu02"))})
+    said = told(view(ours, holds=holds))[1]
+    assert said.startswith("1 external external (job 5 on gpu02, which is this machine too, alice, pid 4242, python")
+
+
 def test_a_job_on_another_jobs_gpu_is_a_conflict_with_its_number() -> None:
     two = NodeHolds({DeviceUuid("GPU-1"): JobId(5), DeviceUuid("GPU-2"): JobId(7)}, tokens={"t7": JobId(7)}, jobs=2)
     seen = told(view(replace(ALICE, token="t7"), holds=two))[1]
