@@ -269,7 +269,8 @@ class Supervised:
         if "clean" in self._records:
             return
         started = "started" in self._records
-        members = self.command or self.child or (self.runner and not started)
+        # while the supervisor lives it spares the runner of a job that has begun; without it the runner is one of them
+        members = self.command or self.child or (self.runner and not (started and self.leader))
         if not members and not self.leader:
             text = "supervisor:the job's supervising shell was killed" if started else "node:it hung"
             self._record("exit", f"fail:{text}:{self.node.uptime:.2f}")
