@@ -18,6 +18,7 @@ from mgpu.core.model import NodeState
 from mgpu.core.observation import Node, Observation
 
 _FIRST_RETRY_S = 1.0
+_REST = 2.0  # times what nvidia-smi took
 _DRAINS = (NodeState.DRAINING, NodeState.DRAINED)
 
 
@@ -79,8 +80,10 @@ def _move(node: Node, state: NodeState, now: float) -> Node:
 
 
 def next_probe_in(node: Node, heartbeat_s: float, jitter: float) -> float:
-    """Seconds until the next regular probe; `jitter` in [0, 1). After failures soon, then ever more rarely."""
+    """Seconds until the next regular probe; `jitter` in [0, 1). After failures soon, then ever more rarely; and a
+    nvidia-smi that is slow or hangs is left alone for longer than it was busy with us."""
     if node.failures == 0:
-        return heartbeat_s * (0.9 + 0.2 * jitter)
+        busy_s = node.observation.smi_took_s if node.observation else 0
+        return max(heartbeat_s, _REST * busy_s) * (0.9 + 0.2 * jitter)
     pause: float = _FIRST_RETRY_S * 2.0 ** min(node.failures - 1, 12)
     return min(pause, max(heartbeat_s, 30.0)) * (0.75 + 0.5 * jitter)
