@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mgpu.cli.nodes import node_lines
+from mgpu.cli.nodes import barred, free_words, node_lines
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, say
@@ -109,6 +109,8 @@ def found(node: dict[str, Any]) -> str:
         states[gpu["state"]] = states.get(gpu["state"], 0) + 1
     counted = ", ".join(f"{number} {clean(state)}" for state, number in states.items())
     said = f"{name}: {count(len(gpus), 'GPU')}" + (f": {counted}" if counted else "")
+    if barred(node):
+        said = f"{name}: {free_words(node)}"
     return said + (f"; {clean(node['reason'])}" if node.get("reason") else "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mgpu import clock
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import command
-from mgpu.cli.text import clean, colourful, duration, epoch, gib, gpu_label, local_time, painted, table
+from mgpu.cli.text import clean, colourful, count, duration, epoch, gib, gpu_label, local_time, painted, table
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -30,34 +30,62 @@ def nodes(session: Session, /) -> None:
 def node_lines(all_nodes: list[dict[str, Any]]) -> list[str]:
     """The columns of all nodes stand under each other."""
     now = clock.now()
-    rows = [gpu_row(gpu) for node in all_nodes for gpu in node.get("gpus") or ()]
+    rows = [gpu_row(gpu, barred(node)) for node in all_nodes for gpu in node.get("gpus") or ()]
     header, *body = table(HEADERS, rows, right=(0, 2, 3), shrink=((5, 16), (1, 10)), indent="  ")
     lines: list[str] = []
     for node in all_nodes:
         lines.append(summary(node, now))
         if node.get("reason"):
             lines.append("  " + clean(node["reason"].removeprefix(f"node is {node['state'].lower()}: ")))
-        count = len(node.get("gpus") or ())
-        if count:
-            lines += [header, *body[:count]]
-            body = body[count:]
+        lines += planned(node, now)
+        number = len(node.get("gpus") or ())
+        if number:
+            lines += [header, *body[:number]]
+            body = body[number:]
     return lines
+
+
+def barred(node: dict[str, Any]) -> str:
+    """What keeps all jobs from a node that answers, in a word; "" = nothing."""
+    if node.get("barred") == "NodeDrained":
+        return "drained" if node["state"].startswith("DRAIN") else "withheld"
+    return "maintenance" if node.get("barred") == "Maintenance" else ""
+
+
+def planned(node: dict[str, Any], now: float) -> list[str]:
+    """The next window of maintenance; that of one which is under way is the node's reason."""
+    ahead = [each for each in node.get("maintenance") or () if (epoch(each["from"]) or 0) > now]
+    if not ahead:
+        return []
+    first = min(ahead, key=lambda each: epoch(each["from"]) or 0)
+    return [f"  planned: {window_words(first)}" + (f" (and {len(ahead) - 1} more)" if len(ahead) > 1 else "")]
+
+
+def window_words(window: dict[str, Any]) -> str:
+    because = f": {window['reason']}" if window["reason"] else ""
+    return clean(f"maintenance {local_time(window['from'])} to {local_time(window['to'])}{because}")
+
+
+def free_words(node: dict[str, Any]) -> str:
+    """What of its GPUs jobs may have."""
+    gpus = node.get("gpus") or []
+    if not gpus:
+        return "no GPUs seen" if node.get("last_seen") is None or node.get("reason") else "no GPUs"
+    why = barred(node)
+    if why:
+        return f"{count(len(gpus), 'GPU')}, none for jobs: {why}"
+    return f"{sum(gpu.get('state') == 'free' for gpu in gpus)} of {len(gpus)} GPUs free"
 
 
 def summary(node: dict[str, Any], now: float) -> str:
     """One line: name, state, what is free, where it is."""
     gpus = node.get("gpus") or []
-    free = sum(gpu.get("state") == "free" for gpu in gpus)
     state = clean(node["state"])
     seen = epoch(node.get("last_seen"))
     names = dict.fromkeys(filter(None, (node.get("hostname"), node.get("address"))))
     pieces = [
         painted(state, state) if colourful() else state,
-        f"{free} of {len(gpus)} GPUs free"
-        if gpus
-        else "no GPUs seen"
-        if seen is None or node.get("reason")
-        else "no GPUs",
+        free_words(node),
         "" if any(gpu.get("name") == node.get("gpu_type") for gpu in gpus) else clean(node.get("gpu_type")),
         f"partition {clean(node['partition'])}" if node.get("partition") else "",
         clean(" ".join(names)),
@@ -66,14 +94,15 @@ def summary(node: dict[str, Any], now: float) -> str:
     return f"{clean(node['node_id'])}  " + "  ".join(filter(None, pieces))
 
 
-def gpu_row(gpu: dict[str, Any]) -> tuple[str, ...]:
+def gpu_row(gpu: dict[str, Any], barred: str = "") -> tuple[str, ...]:
+    """`barred`: what keeps all jobs from its node; nothing is free there."""
     used, utilization = gpu.get("memory_used_mib"), gpu.get("utilization")
     return (
         gpu_label(gpu.get("index")),
         gpu.get("name") or "",
         f"{gib(used)}/{gib(gpu.get('memory_total_mib'))}",
         "-" if utilization is None else f"{utilization}%",
-        gpu["state"],
+        "unused" if barred and gpu["state"] == "free" else gpu["state"],
         who(gpu),
     )
 
@@ -89,10 +118,7 @@ def machine_lines(node: dict[str, Any]) -> list[str]:
             facts[name] = f"{amounts[0]} GiB free" + (f" of {gib(total)} GiB" if total else "")
     if abs(told.get("clock_offset_s") or 0) >= CLOCK_OFFSET_TOLD_S:
         facts["clock"] = f"{told['clock_offset_s']:+g} s against ours"
-    facts["maintenance"] = "; ".join(
-        f"{local_time(each['from'])} to {local_time(each['to'])} {each['reason']}".rstrip()
-        for each in node.get("maintenance") or ()
-    )
+    facts["windows"] = "; ".join(window_words(each) for each in node.get("maintenance") or ())
     facts["NVLink"] = ", ".join(told.get("nvlink") or ())
     xid = told.get("xid")
     facts["XID"] = "the kernel's log may not be read there" if isinstance(xid, str) else "; ".join(xid or ())

@@ -18,12 +18,19 @@ def under_way(windows: Iterable[Window], now: float) -> str:
     return next((words(window) for window in windows if window.start <= now < window.end), "")
 
 
-def closed_to(span_s: float, nodes: Iterable[NodeView], now: float) -> Closed:
-    """The nodes where a job that may take so long must not start now, each with the reason."""
+def closed_to(span_s: float, nodes: Iterable[NodeView], now: float, unlimited: bool = False) -> Closed:
+    """The nodes where a job that may take so long must not start now, each with the reason. `unlimited`: it has no
+    limit, and is only thought to take so long."""
+    length = render_time_limit(int(span_s))
+    job = f"a job of {length}"
+    if unlimited:
+        job = f"this job has no limit, is counted as {length}, its partition's planning_time, and"
     found: list[tuple[NodeName, str]] = []
     for node in nodes:
         ahead = [window for window in node.maintenance if now < window.start < now + span_s]
         if ahead:
             first = min(ahead, key=lambda window: window.start)
-            found.append((node.name, f"{words(first)}; a job of {render_time_limit(int(span_s))} would run into it"))
+            left_s = int(first.start - now) // 60 * 60
+            shorter = f"; with -t of at most {render_time_limit(left_s)} it could start now" if left_s else ""
+            found.append((node.name, f"{words(first)}; {job} would run into it{shorter}"))
     return tuple(found)

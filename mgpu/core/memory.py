@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from mgpu.core.feasible import Ask, ask_for
 from mgpu.core.model import DeviceUuid, NodeName, Request
-from mgpu.core.plan import Batch, Closed, DeviceView, NodeView, Snapshot
+from mgpu.core.plan import Batch, DeviceView, NodeView, Snapshot
 from mgpu.core.policies import Candidate
 from mgpu.core.rooms import Room, alike, offer, room_of
 
 SPARE = 200  # requests of which nobody asks now, but somebody may soon
 MOST = 100_000  # offers kept; the batches behind them are looked at anew each time
 
-_Group = tuple[Request, tuple[NodeName, ...], Closed]
+_Group = tuple[Request, tuple[NodeName, ...], tuple[NodeName, ...]]
 
 
 @dataclass(slots=True)
@@ -76,6 +76,8 @@ class Memory:
             found = examine_batch(batch, nodes)
             if len(self._examined) * len(nodes) < MOST:
                 self._examined[group] = found
+        elif batch.closed:
+            found = replace(found, ask=replace(found.ask, closed=dict(batch.closed)))
         return found
 
 
@@ -87,7 +89,8 @@ def examine_batch(batch: Batch, nodes: tuple[NodeView, ...]) -> Examined:
 
 
 def _group(batch: Batch) -> _Group:
-    return batch.request, batch.avoid, batch.closed
+    """What is said of the closed nodes changes with the clock, and nothing follows from it."""
+    return batch.request, batch.avoid, tuple(name for name, _ in batch.closed)
 
 
 def _lasts(before: NodeView, view: NodeView) -> bool:
@@ -101,7 +104,7 @@ def _lasts(before: NodeView, view: NodeView) -> bool:
 
 
 def _today(node: NodeView) -> NodeView:
-    return replace(node, usable=True, reason="", devices=(), jobs=0, exclusive=None)
+    return replace(node, usable=True, reason="", barred=None, devices=(), jobs=0, exclusive=None)
 
 
 def _described(device: DeviceView) -> tuple[DeviceUuid, int, str, str, int | None]:

@@ -131,6 +131,14 @@ class DeviceView:
         return self.uuid.startswith("MIG-")
 
 
+class Barred(Word):
+    """What keeps everything from a node, as the reason of a job that waits for it. The first counts most."""
+
+    DOWN = "NodeDown"  # it does not answer
+    DRAINED = "NodeDrained"  # somebody's word: an operator's, its owner's (keepout) or its health check's
+    MAINTENANCE = "Maintenance"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """`usable` False: nothing may start there, `reason` says why (a usable node may have a reason too: degraded).
@@ -151,6 +159,7 @@ class NodeView:
     only: tuple[int, ...] | None = None  # the inventory's `devices`: the indices that are mgpu's
     links: tuple[tuple[int, int, int], ...] = ()  # NVLink: (GPU, GPU, links) of each linked pair
     maintenance: tuple[Window, ...] = ()
+    barred: Barred | None = None  # of what is not usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +173,7 @@ class PendingJob:
     avoid: tuple[NodeName, ...] = ()
     failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
     span_s: float = 0.0  # how long it may run, for planning; 0 = nobody asks
+    unlimited: bool = False  # it has no limit: `span_s` is what its partition reckons with
 
     @property
     def rank(self) -> tuple[float, float, JobId]:
@@ -192,6 +202,7 @@ class Batch:
     request: Request
     avoid: tuple[NodeName, ...]
     span_s: float
+    unlimited: bool
     jobs: Sequence[PendingJob]
     closed: Closed = ()
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from mgpu.core.model import JobId, NodeName, Request
 from mgpu.core.plan import Batch, PendingJob
 
-_Group = tuple[Request, tuple[NodeName, ...], float]
+_Group = tuple[Request, tuple[NodeName, ...], float, bool]
 
 
 def _group(job: PendingJob) -> _Group:
-    return job.request, job.avoid, job.span_s
+    return job.request, job.avoid, job.span_s, job.unlimited
 
 
 def _rank(job: PendingJob) -> tuple[float, float, JobId]:

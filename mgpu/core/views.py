@@ -15,7 +15,7 @@ from mgpu.core.launch import NO_UUID
 from mgpu.core.marks import words
 from mgpu.core.model import DeviceUuid, JobId, NodeState
 from mgpu.core.observation import WHOLE, GpuProcess, GpuReading, MarkKind, Node, Observation
-from mgpu.core.plan import DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
+from mgpu.core.plan import Barred, DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
 from mgpu.core.probe import UNREADABLE_PID
 from mgpu.core.smi.text import printable
 
@@ -33,11 +33,13 @@ def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: External
     devices.sort(key=lambda device: (device.index == NO_INDEX, device.index, device.uuid))
     expected = facts.gpu_count if facts.devices is None else len(facts.devices)
     trouble = node.observation.trouble if node.observation else ""
-    down = "; ".join(filter(None, (_why_drained(node), _why_unusable(node)))) or trouble
+    drained, silent = _why_drained(node), _why_unusable(node)
+    down = "; ".join(filter(None, (drained, silent))) or trouble
     return NodeView(
         name=facts.name,
         usable=not down,
         reason=down or _degraded(node, readings, expected),
+        barred=(Barred.DOWN if silent else Barred.DRAINED) if down else None,
         devices=tuple(devices),
         partitions=facts.partitions,
         switch=facts.switch,
@@ -249,8 +251,8 @@ def _who(process: GpuProcess, holds: NodeHolds) -> str:
     job = _job_of(process, holds)
     ours = [f"job {job}, outside its allocation"] if job is not None else []
     if job is None and process.token in holds.elsewhere:
-        other, name = holds.elsewhere[process.token]
-        ours = [f"job {other} on {name}, which is this machine too"]
+        other, node = holds.elsewhere[process.token]
+        ours = [f"job {other} on {node}, which is this machine too"]
     elif job is None and process.token:
         ours = ["left by a job that is over"]
     age = [] if process.age_s is None else [_age(process.age_s)]

@@ -9,7 +9,7 @@ from typing import overload
 from mgpu.core.feasible import Ask, enough, examine
 from mgpu.core.model import JobId, NodeName
 from mgpu.core.placement import place
-from mgpu.core.plan import DeviceState, NodeView, PendingJob, Reservation, Start, Wait
+from mgpu.core.plan import Barred, DeviceState, NodeView, PendingJob, Reservation, Start, Wait
 from mgpu.core.policies import Candidate, Policy, PolicyError, fill_first
 from mgpu.core.rooms import alike, offer, room_of
 
@@ -163,11 +163,13 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
 
 
 def _code(idle: Sequence[NodeView], ask: Ask) -> str:
-    if not all(node.usable for node in idle):
-        return "NodeDown"
-    if all(node.name in ask.closed for node in idle):
-        return "Maintenance"
-    return "Resources"  # up, and its GPUs cannot be read
+    """Of what bars the nodes, that which counts most."""
+    barred = [node.barred or Barred.DOWN for node in idle if not node.usable]
+    barred += [Barred.MAINTENANCE for node in idle if node.usable and node.name in ask.closed]
+    unread = len(barred) < len(idle)  # up, and its GPUs cannot be read
+    if not barred or (unread and all(each is Barred.MAINTENANCE for each in barred)):
+        return "Resources"
+    return next(str(each) for each in Barred if each in barred)
 
 
 def _serves(node: NodeView, ask: Ask) -> bool:

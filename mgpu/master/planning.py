@@ -16,7 +16,7 @@ from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node, Observation
-from mgpu.core.plan import Backfill, NodeHolds, NodeView, Running, Snapshot, Start
+from mgpu.core.plan import Backfill, Barred, NodeHolds, NodeView, Running, Snapshot, Start
 from mgpu.core.queue import Queue
 from mgpu.core.views import node_view
 from mgpu.master.absorb import WHO
@@ -81,9 +81,9 @@ class Views:
 def _view(entry: NodeConfig, seen: _Seen) -> NodeView:
     view = node_view(entry.facts, seen.node, seen.holds, entry.external)
     if view.usable and seen.owed:
-        return replace(view, usable=False, reason=f"{seen.owed} given-up jobs are looked for first")
+        return replace(view, usable=False, barred=Barred.DOWN, reason=f"{seen.owed} given-up jobs are looked for first")
     if view.usable and seen.maintenance:
-        return replace(view, usable=False, reason=seen.maintenance)
+        return replace(view, usable=False, barred=Barred.MAINTENANCE, reason=seen.maintenance)
     return view
 
 
@@ -132,7 +132,9 @@ def _without(node: Node, gone: Sequence[Gone]) -> Node:
 def snapshot(config: Config, nodes: tuple[NodeView, ...], queue: Queue, board: Board, now: float) -> Snapshot:
     batches, later = queue.at(now)
     if any(node.maintenance for node in nodes):
-        batches = tuple(replace(batch, closed=maintenance.closed_to(batch.span_s, nodes, now)) for batch in batches)
+        batches = tuple(
+            replace(batch, closed=maintenance.closed_to(batch.span_s, nodes, now, batch.unlimited)) for batch in batches
+        )
     backfill = Backfill(config.backfill)
     running = () if backfill is Backfill.SKIP else _running(board, spans(config), now)
     return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill)

@@ -43,6 +43,7 @@ class Waiting:
         return queue
 
     def _pending(self, job: Job) -> PendingJob:
+        span_s = self._span_s(job)
         return PendingJob(
             job.job_id,
             job.user,
@@ -52,5 +53,6 @@ class Waiting:
             job.not_before,
             job.avoid,
             job.attempt,
-            self._span_s(job),
+            span_s,
+            unlimited=span_s > 0 and job.spec.time_limit_s is None,
         )

@@ -107,6 +107,7 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping
         "gpu_type": config.facts.gpu_type or _only_name(devices),
         "last_seen": moment(stored.last_seen),
         "gpus": [gpu(device, stored, users) for device in devices],
+        "barred": view.barred.value if view and view.barred else None,  # what keeps all jobs away
         "maintenance": [window(one) for one in config.facts.maintenance if one.end > now],
         "drain": mark(stored.mark(MarkKind.DRAINED, WHOLE)),
         "use": _use(devices),

@@ -156,6 +156,33 @@ def test_what_a_row_says_of_a_gpu(peer: Peer, mgpu: Callable) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("state", "barred", "word"),
+    [("DRAINED", "NodeDrained", "drained"), ("UP", "NodeDrained", "withheld"), ("UP", "Maintenance", "maintenance")],
+)
+def test_where_nothing_may_start_nothing_is_called_free(
+    peer: Peer, mgpu: Callable, state: str, barred: str, word: str
+) -> None:
+    gpus = [gpu(0, "free"), gpu(1, "allocated", job_id=17, user="carol")]
+    node = {**NODES[0], "gpus": gpus, "state": state, "barred": barred, "reason": "new fans"}
+    peer.answers["GET", "/v1/nodes"] = {"nodes": [node]}
+    said = mgpu("nodes").out
+    assert said.startswith(f"gpu01  {state}  2 GPUs, none for jobs: {word}  A100")
+    assert "free" not in said
+    assert said.splitlines()[3].split()[-1] == "unused"
+
+
+def test_planned_maintenance_stands_in_the_table(peer: Peer, mgpu: Callable) -> None:
+    windows = [
+        {"from": f"2026-01-{day}T08:00:00Z", "to": f"2026-01-{day}T09:00:00Z", "reason": why}
+        for day, why in (("04", ""), ("03", "new fans"), ("01", "over"))
+    ]
+    peer.answers["GET", "/v1/nodes"] = {"nodes": [{**NODES[0], "maintenance": windows}]}
+    said = mgpu("nodes").out.splitlines()[1]
+    assert said.startswith("  planned: maintenance 2026-01-03 ")
+    assert said.endswith(": new fans (and 1 more)")
+
+
 def test_one_node_and_its_probe(peer: Peer, mgpu: Callable) -> None:
     peer.answers["GET", "/v1/nodes/gpu02"] = peer.answers["POST", "/v1/nodes/gpu02/probe"] = NODES[1]
     expected = "".join(NODE_TEXT.splitlines(keepends=True)[-2:])
@@ -248,9 +275,12 @@ KEYS = [{"type": "ssh-ed25519", "fingerprint": "SHA256:abc", "line": "gpu01 ssh-
 )
 def test_trust(peer: Peer, mgpu: Callable, status: str, options: list[str], expected: int, trusted: bool) -> None:
     shown = {"node": "gpu01", "address": "10.0.0.1", "keys": KEYS, "known": [], "status": status}
+    shown["removal"] = "ssh-keygen -R gpu01 -f /k"
     peer.answers["GET", "/v1/nodes/gpu01/hostkeys"] = shown
     peer.answers["POST", "/v1/nodes/gpu01/trust"] = {"trusted": 1}
-    assert mgpu("node", "trust", "gpu01", *options).status == expected
+    ran = mgpu("node", "trust", "gpu01", *options)
+    assert ran.status == expected
+    assert ("if you know why: ssh-keygen -R gpu01 -f /k && mgpu node trust gpu01" in ran.err) == (status == "changed")
     assert peer.bodies("POST", "/v1/nodes/gpu01/trust") == ([{"lines": [KEYS[0]["line"]]}] if trusted else [])
 
 

@@ -17,7 +17,10 @@ from mgpu.core.waits import Plan
 
 NOON = Window(5000.0, 9000.0, "2026-12-01 12:00 to 2026-12-01 13:00", "new fan")
 LATER = Window(20_000.0, 30_000.0, "2026-12-02 08:00 to 2026-12-02 12:00")
-WHY = "maintenance 2026-12-01 12:00 to 2026-12-01 13:00: new fan; a job of 01:06:41 would run into it"
+WHY = (
+    "maintenance 2026-12-01 12:00 to 2026-12-01 13:00: new fan; a job of 01:06:41 would run into it; "
+    "with -t of at most 01:06:00 it could start now"
+)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,17 @@ def test_who_would_run_into_one_does_not_start(now: float, span_s: float, closed
         assert closed_to(span_s, seen, now) == (("b", WHY),)
 
 
+def test_a_job_without_a_limit_is_told_what_it_counts_as() -> None:
+    seen = [node("b", ".", maintenance=(NOON,))]
+    [(_, said)] = closed_to(86400.0, seen, 4000.0, unlimited=True)
+    assert said.endswith(
+        "new fan; this job has no limit, is counted as 1-00:00:00, its partition's planning_time, and would "
+        "run into it; with -t of at most 00:16:00 it could start now"
+    )
+    [(_, said)] = closed_to(86400.0, seen, 4990.0)
+    assert said.endswith("a job of 1-00:00:00 would run into it")  # not even a minute is left
+
+
 def closing(seen: Snapshot) -> Snapshot:
     """As the master makes it."""
     batches = (replace(each, closed=closed_to(each.span_s, seen.nodes, seen.now)) for each in seen.batches)
@@ -77,6 +91,12 @@ def test_a_job_waits_or_goes_elsewhere_and_a_shorter_one_starts() -> None:
     both = planned([soon, down("c", "off", "..")], 4001.0).waits[JobId(1)]
     assert both.reason == "NodeDown"
     assert both.detail == f"too few nodes that could do it are usable: b: {WHY}; c: off"
+
+
+def test_what_is_said_of_a_window_goes_with_the_time() -> None:
+    memory, seen = Memory(), [node("b", "..", maintenance=(NOON,))]
+    said = [planned(seen, 4001.0, memory=memory, now=now).waits[JobId(1)].detail for now in (1000.0, 2000.0)]
+    assert ["01:06:00" in said[0], "00:50:00" in said[1]] == [True, True]
 
 
 def test_what_was_found_before_the_time_ran_out_is_not_remembered_after_it() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mgpu.core.feasible import ask_for, examine
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, NodeName
-from mgpu.core.plan import DeviceState, NodeView, PendingJob, Snapshot, Wait
+from mgpu.core.plan import Barred, DeviceState, NodeView, PendingJob, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
 from mgpu.core.rooms import alike, offer, room_of
 from mgpu.core.schedule import plan
@@ -127,6 +127,14 @@ WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
     (USED, {"gpus": 13}, "BadConstraints", "needs 13 GPUs, there are 12: use -G 12"),
     (USED, {"policy": "mine"}, "PolicyError", "policy mine failed: not known"),
     ([down("a", "no route", "....")], {}, "NodeDown", "a: no route"),
+    ([down("a", "fans", "....", barred=Barred.DRAINED)], {}, "NodeDrained", "a: fans"),
+    ([down("a", "fans", "....", barred=Barred.MAINTENANCE)], {}, "Maintenance", "a: fans"),
+    (
+        [down("a", "fans", "....", barred=Barred.MAINTENANCE), down("b", "dust", "....", barred=Barred.DRAINED)],
+        {},
+        "NodeDrained",
+        "too few nodes that could do it are usable: a: fans; b: dust",
+    ),
     (
         [down("a", "off", "...."), node("b", "..")],
         {"gpus": 4},

@@ -28,14 +28,16 @@ def test_only_what_ends_before_starts_and_nothing_while_it_lasts(lab: Lab, make_
     waits = cluster.await_job(long, "PENDING", reason="Maintenance")
     assert "new fans; a job of 03:00:00 would run into it" in waits["detail"]
     waits = cluster.await_job(unlimited, "PENDING", reason="ReqNodeNotAvail")
-    assert "a job of 1-00:00:00 would run" in waits["detail"]
+    assert "is counted as 1-00:00:00, its partition's planning_time, and would run" in waits["detail"]
+    assert "  planned: maintenance 20" in cluster("nodes").out
     assert "new fans" in cluster("show", "node", "node001").out
     assert cluster.node("node001")["maintenance"][0]["reason"] == "new fans"
     cluster.config_path.write_text(plain + window(-1, 1))
     cluster("config", "reload")
     short = cluster.submit("-t", "1", "--", "true")
-    assert "new fans" in cluster.await_job(short, "PENDING", reason="NodeDown")["detail"]
-    assert "maintenance 20" in cluster("nodes").out
+    assert "new fans" in cluster.await_job(short, "PENDING", reason="Maintenance")["detail"]
+    assert "  maintenance 20" in cluster("nodes").out
+    assert "4 GPUs, none for jobs: maintenance" in cluster("nodes").out
     cluster.config_path.write_text(plain)
     cluster("config", "reload")
     cluster("nodes")
