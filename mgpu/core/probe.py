@@ -8,16 +8,17 @@ from dataclasses import replace
 
 from mgpu.core.model import DeviceUuid, NodeName
 from mgpu.core.observation import GpuProcess, GpuReading, Machine, Observation, RawProbe
-from mgpu.core.smi.facts import parse_machine, parse_trouble
-from mgpu.core.smi.gpus import OLD_FIELDS, parse_gpus
+from mgpu.core.signals import signal_name
+from mgpu.core.smi.facts import HUNG, KIB, TOO_MUCH, parse_machine, parse_trouble
+from mgpu.core.smi.gpus import OLD_FIELDS, parse_gpus, too_many
 from mgpu.core.smi.mig import parse_instances
-from mgpu.core.smi.processes import SmiProcess, SmiProcesses, parse_processes
+from mgpu.core.smi.processes import MOST_PROCESSES, SmiProcess, SmiProcesses, parse_processes
 from mgpu.core.smi.text import SHOWN, bus_number, lines, number
 
 UNREADABLE_PID = 0  # stands for processes that could not be read
 
-_HUNG = (124, 137)
 _MISMATCH = 18
+_MOST_NOTES = 20
 
 
 def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation | None = None) -> Observation:
@@ -34,8 +35,8 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
     if not fault:
         if raw.gpu_status:
             notes.append(f"nvidia-smi ended with exit status {raw.gpu_status}")
-        if raw.pids_status in _HUNG or (raw.pids_status and not told.by_slot):
-            why = "it took too long" if raw.pids_status in _HUNG else f"exit status {raw.pids_status}"
+        if (why := _cut_short(raw.pids_status)) or told.too_many or (raw.pids_status and not told.by_slot):
+            why = why or ("far too many" if told.too_many else f"exit status {raw.pids_status}")
             fault = f"nvidia-smi could not list processes ({why})"
         else:
             found = _processes(gpus, told, raw.process_text, notes)
@@ -49,7 +50,7 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         processes=processes,
         fault=fault,
         clock_offset_s=_clock_offset(raw, now, known),
-        notes=tuple(notes),
+        notes=tuple(notes[:_MOST_NOTES]),
         trouble=parse_trouble(raw),
         machine=parse_machine(raw, told.driver, told.cuda, known.machine if known else Machine()),
         smi_took_s=raw.took_s,
@@ -102,13 +103,18 @@ def renumbered(observation: Observation) -> bool:
 def _gpu_fault(raw: RawProbe, any_row: bool) -> str:
     """Why no GPU of the node can be trusted, and what to do; "" = the rows hold."""
     text = raw.gpu_text
-    first = next(iter(lines(text)), "it printed nothing")
-    if raw.gpu_status in _HUNG:
+    told = lines(text)
+    first = next(iter(told), "it printed nothing")
+    if raw.gpu_status == HUNG:
         return "nvidia-smi hung and was killed: look at dmesg on the node, a reboot may be needed"
+    if how := _cut_short(raw.gpu_status):
+        return f"nvidia-smi {how}"
     if raw.gpu_status == _MISMATCH or "version mismatch" in text:
         return f"NVIDIA driver and library differ after an upgrade: reboot the node ({first})"
     if any_row:
         return ""
+    if too_many(told):
+        return f"nvidia-smi printed {len(told)} lines: not its usual output; run it on the node"
     if raw.gpu_status == 127 or not raw.smi_path:
         where = f" in PATH={raw.searched}" if raw.searched else ""
         return f"nvidia-smi not found{where}: set nvidia_smi for this node in the inventory"
@@ -117,6 +123,17 @@ def _gpu_fault(raw: RawProbe, any_row: bool) -> str:
     if "communicate with the NVIDIA driver" in text:
         return "the NVIDIA driver is not running: load or install it on the node (nvidia-smi says so)"
     return f"nvidia-smi gave no GPUs (exit status {raw.gpu_status}): {first}"
+
+
+def _cut_short(status: int) -> str:
+    """Why what it printed is not all that it had to say; "" = it is."""
+    if status == HUNG:
+        return "it took too long"
+    if status == TOO_MUCH:
+        return f"printed more than {KIB} KiB: not its usual output; run it on the node"
+    if not 128 < status <= 128 + 64:
+        return ""
+    return f"was ended by {signal_name(status - 128)}: look for who did that, and at dmesg on the node"
 
 
 # --- processes ------------------------------------------------------------------------------------------------------
@@ -170,7 +187,7 @@ def _process(uuid: DeviceUuid, seen: SmiProcess, details: dict[int, GpuProcess],
 def _details(text: str, notes: list[str]) -> dict[int, GpuProcess]:
     """`pid user age_s session token command`; the command comes last and may hold spaces, or be missing."""
     found: dict[int, GpuProcess] = {}
-    for line in lines(text, shown=None):
+    for line in lines(text, shown=None)[:MOST_PROCESSES]:
         fields = line.split(None, 5)
         pid = number(fields[0])
         if pid is None:

@@ -32,3 +32,7 @@ def _number(word: str) -> int | None:
     if word.isdigit():
         return int(word) if 1 <= int(word) <= 64 else None
     return _BY_NAME.get(word)
+
+
+def signal_name(number: int) -> str:
+    return SIGNALS.get(number, f"signal {number}")

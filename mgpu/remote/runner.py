@@ -28,6 +28,7 @@ _SIZE = re.compile(r"\d{1,18}", re.ASCII)
 _STATUS = re.compile(r"\d{1,3}", re.ASCII)
 _SECONDS = re.compile(r"\d{1,5}", re.ASCII)
 _EPOCH = re.compile(r"\d{1,12}", re.ASCII)
+_MOST_WORDS = 1000  # characters, of what a probe tells in one line
 KILL_GRACE_S = 10
 OWN_PROGRAMS = "${0%/*}/bin"  # where a job's script finds what is made for it; not made where it does not look there
 
@@ -249,7 +250,7 @@ def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe
     """`sections`: name -> (the words after the name, the text below)."""
 
     def word(name: str) -> str:
-        return sections.get(name, ("", ""))[0]
+        return sections.get(name, ("", ""))[0][:_MOST_WORDS]
 
     def text(name: str) -> str:
         return sections.get(name, ("", ""))[1]

@@ -19,8 +19,8 @@ from mgpu.remote.channel import Channel, Connection
 from mgpu.remote.errors import RemoteError, Trouble
 
 REQUEST_TIMEOUT_S = 20.0
-_MAX_REPLY = 64 * 1024 * 1024  # a node that answers without end is cut off
-_MAX_EVENT = 1 << 20  # a longer line of the events file is none of ours
+_MAX_REPLY = 16 * 1024 * 1024  # a node that answers without end is cut off
+_MAX_EVENT = 1 << 16  # a longer line of the events file is none of ours
 
 
 Offsets = tuple[int | None, int | None]  # of stdout and stderr

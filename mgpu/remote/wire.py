@@ -44,6 +44,7 @@ PARTS = (
         "serve/start",
         "serve/orders",
         "serve/output",
+        "serve/bounded",
         "serve/probe",
         "serve/residue",
         "serve/loop",

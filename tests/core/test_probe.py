@@ -154,7 +154,11 @@ def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
         ({"gpu_status": 6, "gpu_text": "No devices were found\n"}, "finds no GPUs"),
         ({"gpu_status": 127, "gpu_text": "", "smi_path": ""}, "not found in PATH=/usr/bin:/bin: set nvidia_smi"),
         ({"gpu_status": 124}, "hung"),
-        ({"gpu_status": 137, "gpu_text": ROW0}, "hung"),
+        ({"gpu_status": 137, "gpu_text": ROW0}, "nvidia-smi was ended by SIGKILL"),
+        ({"gpu_status": 139, "gpu_text": ROW0}, "SIGSEGV"),
+        ({"gpu_status": 153, "gpu_text": ""}, "printed more than 1024 KiB: not its usual output"),
+        ({"gpu_text": f"{ROW0}\n" * 45454}, "printed 45454 lines: not its usual output"),
+        ({"gpu_text": "\x1b[2J\x07\ufffd\n"}, "?[2J?"),
         (
             {
                 "gpu_status": 9,
@@ -166,12 +170,16 @@ def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
         ({"gpu_status": 2, "gpu_text": 'Field "x" is not a valid field to query.'}, "exit status 2"),
         ({"pids_status": 9, "pids_text": ""}, "could not list processes"),
         ({"pids_status": 124, "pids_text": pids()}, "could not list processes"),
+        ({"pids_status": 137, "pids_text": pids()}, "could not list processes (was ended by SIGKILL"),
+        ({"pids_status": 153, "pids_text": ""}, "could not list processes (printed more than 1024 KiB"),
+        ({"pids_text": pids(*[(U1, 7, "9 MiB")] * 5000)}, "could not list processes (far too many)"),
     ],
 )
 def test_faults_of_the_whole_node(changes: dict[str, object], words: str) -> None:
     seen = parsed(**changes)
     assert words in seen.fault
-    assert "\n" not in seen.fault
+    assert seen.fault.isprintable()
+    assert len(seen.gpus) + len(seen.processes) + len(seen.notes) < 50
     assert not [index for index, state in states(**changes) if state is S.FREE]
 
 

@@ -220,6 +220,7 @@ def test_unified_memory_is_unknown_until_the_inventory_tells_it() -> None:
         ({"check_status": 1, "check_text": "\ndisk broken\nmore"}, "health check failed: disk broken"),
         ({"check_status": 3, "check_text": ""}, "health check failed: exit status 3"),
         ({"check_status": 124, "check_text": ""}, "health check took too long: exit status 124"),
+        ({"check_status": 137, "check_text": ""}, "health check was ended by SIGKILL: exit status 137"),
         ({"check_status": 0, "check_text": "all well"}, ""),
     ],
 )

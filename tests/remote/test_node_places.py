@@ -251,7 +251,9 @@ def test_a_driver_that_refuses_everything_is_not_asked_for_ever(bench: Workbench
         ("echo all well", 0, "all well\n"),
         ("echo 'disk broken' >&2; exit 7", 7, "disk broken\n"),
         ("head -c 5000 /dev/zero | tr '\\0' x", 0, "x" * 1000 + "\n"),
+        ("yes", 124, "y\n" * 500),
         ("sleep 1000", 124, "\n"),
+        ("echo killed; kill -9 $$", 137, "killed\n"),
     ],
 )
 def test_the_sites_own_check(quick_bench: Workbench, command: str, status: int, text: str) -> None:
@@ -273,9 +275,42 @@ def test_a_hanging_nvidia_smi_is_ended_and_asked_no_more(bench: Workbench, mark:
     hang = f'echo "$*" >>{asked}; exec sleep {mark}'
     stand_in(bench, f"trap '' TERM; {hang}" if bench.shell == "dash" else hang)
     raw = bench.runner.probe(ProbeWanted(timeout_s=1, slow=True))
-    assert raw.gpu_status in (124, 137)
-    assert raw.pids_status == 127
+    assert (raw.gpu_status, raw.pids_status) == (124, 127)
     assert len(asked.read_text().splitlines()) == 1
+    assert not living(mark)
+
+
+@pytest.mark.parametrize("command", ["yes 0, GPU-1, A100, 81920", "head -c 3000000 /dev/urandom"])
+def test_what_is_printed_without_end_stays_on_the_node(bench: Workbench, command: str) -> None:
+    asked = bench.folder / "asked"
+    stand_in(bench, f'echo "$*" >>{asked}; {command}')
+    raw = bench.runner.probe(ProbeWanted(timeout_s=30, slow=True))
+    assert (raw.gpu_status, raw.gpu_text.strip(), raw.pids_status) == (153, "", 127)
+    assert len(asked.read_text().splitlines()) == 1
+    stand_in(bench, f"case $* in -q*) {command} ;; *) echo row ;; esac")
+    raw = bench.runner.probe(ProbeWanted(timeout_s=30, slow=True))
+    assert (raw.gpu_status, raw.gpu_text, raw.pids_status, raw.pids_text.strip()) == (0, "row\n", 153, "")
+
+
+def test_processes_without_number_are_not_looked_at(bench: Workbench) -> None:
+    stand_in(bench, f"case $* in -q*) yes 'Process ID : {os.getpid()}' | head -n 5000 ;; *) echo row ;; esac")
+    raw = bench.runner.probe(ProbeWanted())
+    assert (raw.pids_status, raw.pids_text.count("Process ID"), raw.process_text.strip()) == (0, 5000, "")
+
+
+def test_an_nvidia_smi_that_somebody_kills_did_not_hang(bench: Workbench) -> None:
+    stand_in(bench, "echo row; kill -9 $$")
+    raw = bench.runner.probe(ProbeWanted())
+    assert (raw.gpu_status, raw.gpu_text, raw.pids_status) == (137, "row\n", 137)
+
+
+@pytest.mark.parametrize("left", ["sleep {} &", "setsid sleep {} &", "sleep {} >/dev/null 2>&1 &"])
+def test_what_a_program_leaves_behind_is_not_waited_for(bench: Workbench, mark: str, left: str) -> None:
+    """It holds the pipe, and would for a quarter of an hour; it is ended with the program that left it."""
+    left = left.format(mark)
+    stand_in(bench, f"{left} echo row")
+    raw = bench.runner.probe(ProbeWanted(check=f"{left} exit 1", timeout_s=200, check_timeout_s=200))
+    assert (raw.check_status, raw.gpu_status, raw.gpu_text) == (1, 0, "row\n")
     assert not living(mark)
 
 

@@ -6,17 +6,21 @@ import re
 from dataclasses import replace
 
 from mgpu.core.observation import Machine, RawProbe
+from mgpu.core.signals import signal_name
 from mgpu.core.smi.text import SHOWN, lines, number, printable
 from mgpu.core.smi.topology import parse_topology
 
 KERNEL_LINES = 5
+HUNG = 124  # exit status of what had to be ended, its time being up
+TOO_MUCH = 153  # of what printed more than the node's half takes (KIB of nvidia-smi)
+KIB = 1024
 _LOAD = re.compile(r"\d{1,6}(\.\d{1,4})?", re.ASCII)
 
 
 def parse_machine(raw: RawProbe, driver: str, cuda: str, before: Machine) -> Machine:
     """`before`: of the last probe; what this one was not asked for is taken from there."""
     told: dict[str, list[str]] = {}
-    for line in lines(raw.facts_text):
+    for line in lines(raw.facts_text[:4096]):
         name, *words = line.split()
         told[name] = words
     total, available = (*map(_mib, told.get("memory", ())), None, None)[:2]
@@ -50,8 +54,10 @@ def parse_trouble(raw: RawProbe) -> str:
         return f"kept by {user} (mgpu.keepout on the node){said}"
     if raw.check_status:
         first = next(iter(lines(raw.check_text)), f"exit status {raw.check_status}")
-        hung = raw.check_status in (124, 137)
-        return f"health check {'took too long' if hung else 'failed'}: {_shown(first)}"
+        how = "took too long" if raw.check_status == HUNG else "failed"
+        if 128 < raw.check_status <= 128 + 64:
+            how = f"was ended by {signal_name(raw.check_status - 128)}"
+        return f"health check {how}: {_shown(first)}"
     return ""
 
 

@@ -25,6 +25,7 @@ FIELDS: tuple[str, ...] = (
     "gpu_recovery_action",
 )
 
+MOST_GPUS = 64  # of one machine; what tells of more is not what we asked for
 _NAME = OLD_FIELDS.index("name")
 _DEAD = re.compile(r"gpu is lost|requires reset|fallen off", re.IGNORECASE)
 # What the driver itself says has to be done before the GPU can be used (nvidia-smi --help-query-gpu).
@@ -32,10 +33,14 @@ _RECOVERY = {"reset": "the GPU", "reboot": "the node", "drain and reset": "the G
 
 
 def parse_gpus(fields: Sequence[str], text: str, notes: list[str]) -> tuple[GpuReading, ...]:
-    """`fields`: those that were asked for, OLD_FIELDS first. What is no row goes to `notes`."""
+    """`fields`: those that were asked for, OLD_FIELDS first. What is no row goes to `notes`. Of more GPUs
+    than a machine can have none is told, see `too_many`."""
     rows: list[GpuReading] = []
     errors: dict[tuple[int, ...], str] = {}
-    for line in lines(text, shown=None):
+    told = lines(text, shown=None)
+    if too_many(told):
+        return ()
+    for line in told:
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) >= len(fields):
             rows.append(_reading(fields, cells))
@@ -50,6 +55,11 @@ def parse_gpus(fields: Sequence[str], text: str, notes: list[str]) -> tuple[GpuR
     rows = [_with_error(row, errors) for row in rows]
     rows += [_lost(line) for slot, line in errors.items() if slot not in seen]
     return tuple(_without_doubles(rows))
+
+
+def too_many(told: Sequence[str]) -> bool:
+    """Two lines for each GPU: its row, and what nvidia-smi has to say beside."""
+    return len(told) > 2 * MOST_GPUS
 
 
 def _reading(fields: Sequence[str], cells: list[str]) -> GpuReading:

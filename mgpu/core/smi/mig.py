@@ -18,6 +18,7 @@ from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import GpuReading
 from mgpu.core.smi.text import lines
 
+MOST_INSTANCES = 8 * 64  # of one machine
 MIG_INDEX = 1000  # above every GPU's own
 _GPU = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[0-9A-Za-z-]+)\)", re.ASCII)
 _INSTANCE = re.compile(r"MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[0-9A-Za-z/-]+)\)", re.ASCII)
@@ -50,7 +51,7 @@ def parse_instances(parents: Iterable[GpuReading], listed: str, table: str) -> l
     rows = {(int(row[1]), int(row[4])): _row(row) for line in lines(table) if (row := _ROW.fullmatch(line))}
     found: list[GpuReading] = []
     parent: GpuReading | None = None
-    for line in lines(listed):
+    for line in lines(listed)[: 2 * MOST_INSTANCES]:
         if head := _GPU.fullmatch(line):
             parent = cut.get(DeviceUuid(head[2]))
         elif parent is not None and parent.index is not None and (entry := _INSTANCE.fullmatch(line)):

@@ -21,8 +21,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mgpu.core.smi.gpus import MOST_GPUS
 from mgpu.core.smi.text import SHOWN, bus_number, lines, number, value
 
+MOST_PROCESSES = 4096  # of one machine, one on each of its GPUs counted for each; the node's half knows it too
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])")
 _PAIR = re.compile(r"([A-Za-z][A-Za-z .]*?)\s*:\s*(.*)")
 
@@ -45,6 +47,7 @@ class SmiProcesses:
     by_slot: dict[tuple[int, ...], list[SmiProcess]] = field(default_factory=dict)
     driver: str = ""
     cuda: str = ""
+    too_many: bool = False  # then none is told
 
 
 def parse_processes(text: str) -> SmiProcesses:
@@ -63,6 +66,9 @@ def parse_processes(text: str) -> SmiProcesses:
                 found.driver = value(pair[2])
             elif pair[1] == "CUDA Version":
                 found.cuda = value(pair[2])
+    found.too_many = len(sections) > MOST_GPUS or text.count("Process ID") > MOST_PROCESSES
+    if found.too_many:
+        return found
     for slot, told in sections.items():
         processes = _of_one_gpu(told)
         if processes is not None:

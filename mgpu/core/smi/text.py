@@ -13,7 +13,9 @@ _NO_VALUE = frozenset({"", "n/a", "err!", "unknown error", "not supported", "non
 
 
 def lines(text: str, shown: int | None = SHOWN) -> list[str]:
-    return [line.strip()[:shown] for line in text.split("\n") if line.strip()]
+    """Without those that are empty, and printable: what is quoted from them goes to terminals."""
+    stripped = (line.strip() for line in text.split("\n"))
+    return [(line if line.isprintable() else printable(line.replace("\t", " ")))[:shown] for line in stripped if line]
 
 
 def absent(text: str) -> bool:

@@ -10,20 +10,21 @@ import re
 
 from mgpu.core.smi.text import lines
 
+_MOST_LINES = 256  # GPUs, network cards and a legend
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-_GPU = re.compile(r"GPU(\d+)", re.ASCII)
-_LINK = re.compile(r"NV(\d+)", re.ASCII)
+_GPU = re.compile(r"GPU(\d{1,4})", re.ASCII)
+_LINK = re.compile(r"NV(\d{1,4})", re.ASCII)
 
 
 def parse_topology(text: str) -> tuple[tuple[int, int, int], ...]:
     """(index, index, links) of each linked pair, the lower index first. Empty where the table cannot be read."""
     columns: list[int] = []
     found: set[tuple[int, int, int]] = set()
-    for line in lines(_ESCAPES.sub("", text), shown=None):
+    for line in lines(_ESCAPES.sub("", text), shown=None)[:_MOST_LINES]:
         cells = line.split()
         heads = [_GPU.fullmatch(cell) for cell in cells]
         if not columns:
-            columns = [int(head[1]) for head in heads if head]
+            columns = [int(head[1]) for head in heads[:_MOST_LINES] if head]
         elif heads and heads[0] and len(cells) > len(columns):
             own = int(heads[0][1])
             for other, cell in zip(columns, cells[1:], strict=False):

@@ -22,6 +22,7 @@ process_line() {
   owner=$(stat -c %U "/proc/$1" 2>/dev/null) || return
   token=$(grep -saoz '^MGPU_TOKEN=[0-9a-f]*' "/proc/$1/environ" 2>/dev/null | tr -d '\0')
   token=${token#MGPU_TOKEN=}
+  [ ${#token} -le 64 ] || token=-
   ticks_of "$1" || return
   session=${stat#* * * }
   # 100 ticks a second: USER_HZ is fixed for user space
@@ -43,6 +44,8 @@ find_smi() {
   smi=
 }
 
+smi_size=1048576 # bytes: thousands of processes
+
 # ask LIMIT_S WORD... -> answer, nvidia-smi's, and its exit status. All that is asked since `began` has twice that time
 ask() {
   uptime_now
@@ -50,8 +53,11 @@ ask() {
   [ "$limit" -le "$1" ] || limit=$1
   shift
   answer=
-  [ "$limit" -gt 0 ] || return 124
-  answer=$("$timeout" -k 2 "$limit" "$smi" "$@" 2>/dev/null </dev/null)
+  status=124
+  [ "$limit" -gt 0 ] || return $status
+  bounded "$limit" $smi_size less "$smi" "$@" 2>/dev/null
+  [ "$status" != 153 ] || answer=
+  return "$status"
 }
 
 # ask_gpus LIMIT_S FIELDS -> answer, its rows; gpus_status; fields, those of FIELDS that the driver knows
@@ -60,10 +66,15 @@ ask_gpus() {
   while :; do
     ask "$1" "--query-gpu=$fields" --format=csv,noheader,nounits
     gpus_status=$?
-    [ $gpus_status = 2 ] || return
+    [ $gpus_status = 2 ] && [ ${#answer} -le 4096 ] || return
     case $answer in
       *'Field "'*) unknown=$answer ;;
-      *) unknown=$("$timeout" -k 2 "$1" "$smi" "--query-gpu=$fields" --format=csv 2>&1 </dev/null) ;;
+      *)
+        row=$answer
+        bounded "$1" 4096 more sh -c 'exec "$@" 2>&1' sh "$smi" "--query-gpu=$fields" --format=csv
+        unknown=$answer
+        answer=$row
+        ;;
     esac
     unknown=${unknown#*Field \"}
     unknown=${unknown%%\"*}
@@ -79,13 +90,17 @@ ask_gpus() {
 tell_processes() {
   part processes
   named=
+  most_named=4096 # who names more is not believed (see the reader)
   set -f
   IFS='
 '
   for line in $answer; do
-    case ${line%%:*} in *'Process ID'*) named="$named ${line#*:}" ;; esac
+    case $line in *'Process ID'*) [ ${#line} -le 300 ] || continue ;; *) continue ;; esac
+    case ${line%%:*} in *'Process ID'*) named="$named ${line#*:}" most_named=$((most_named - 1)) ;; esac
+    [ $most_named -ge 0 ] || break
   done
   unset IFS
+  [ $most_named -ge 0 ] || named=
   for value in $named; do process_line "$value"; done
   set +f
 }
@@ -97,17 +112,17 @@ ask_all() {
   part fields "$fields"
   part gpus
   tell "$answer"
-  case $gpus_status in 124 | 137) return ;; esac
+  case $gpus_status in 124 | 153) return ;; esac
   case $answer in *', Enabled,'*) cut=1 ;; *) cut= ;; esac
   ask "$1" -q -d PIDS
   pids_status=$?
   part pids
   tell "$answer"
   tell_processes
-  case $pids_status in 124 | 137) return ;; esac
+  case $pids_status in 124 | 153) return ;; esac
   if [ -n "$cut" ]; then
     ask "$1" -L
-    case $? in 124 | 137) pids_status=124 ;; esac
+    case $status in 124 | 153) pids_status=$status ;; esac
     part listed
     tell "$answer"
     ask "$1"
@@ -115,7 +130,7 @@ ask_all() {
     tell "$answer"
   fi
   [ "$3" = 1 ] || return
-  ask "$1" topo -m || return
+  ask "$1" topo -m || return # what it says is for the order of GPUs alone
   part topology
   tell "$answer"
 }
@@ -163,9 +178,10 @@ ask_keepout() {
 
 # ask_check LIMIT_S COMMAND: the site's own
 ask_check() {
-  log=$("$timeout" -k 2 "$1" sh -c "$2" 2>&1 </dev/null)
-  part check $?
-  tell "$(printf %.1000s "$log")"
+  bounded "$1" 1000 more sh -c "exec 2>&1
+$2"
+  part check "$status"
+  tell "$answer"
 }
 
 # probe SMI TIMEOUT FIELDS SLOW CHECK CHECK_TIMEOUT: SLOW 1 = also what seldom changes
