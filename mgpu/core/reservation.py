@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping
-from itertools import accumulate
 
 from mgpu.core import maintenance
 from mgpu.core.memory import Examined
@@ -29,21 +28,18 @@ class Forecast:
     def __init__(self, rooms: Rooms, running: Iterable[Running]) -> None:
         self._rooms = rooms
         self._ends = sorted(running, key=lambda one: (one.until, one.job_id))
-        free = sum(len(room.free) for room in rooms.values() if room.view.usable)
-        counts = (sum(len(uuids) for _, uuids in one.parts) for one in self._ends)
-        self._free = list(accumulate(counts, initial=free))  # at most, after so many have ended
 
     def reserve(self, batch: Batch, known: Examined, policy: Policy, now: float, job_id: JobId) -> Reservation | None:
         """None = it cannot be told when. Raises PolicyError."""
-        need = known.ask.shape.total
-        if not self._ends or self._free[-1] < need:
+        if not self._ends or not self._could(known, len(self._ends)):
             return None
 
         def fits(count: int) -> tuple[PlacedPart, ...]:
             return place(known.ask, self._rooms, self._candidates(known, count), policy)
 
         # the more have ended the more is free: the first that suffices is between one that does not and one that does
-        least, step, most = max(1, bisect_left(self._free, need)), 1, 0
+        counts = range(1, len(self._ends) + 1)
+        least, step, most = 1 + bisect_left(counts, True, key=lambda count: self._could(known, count)), 1, 0
         while True:
             most = min(least + step - 1, len(self._ends))
             if parts := fits(most):
@@ -66,6 +62,22 @@ class Forecast:
         if maintenance.closed_to(batch.span_s, views, at):
             return None
         return Reservation(job_id, at, parts, batch.request.exclusive)
+
+    def _could(self, known: Examined, count: int) -> bool:
+        """Whether the numbers of free devices would do, whatever they are, when so many have ended."""
+        ask = known.ask
+        free = {
+            name: len(room.free) for name, room in self._rooms.items() if name in known.allowed and room.view.usable
+        }
+        for one in self._ends[:count]:
+            for name, uuids in one.parts:
+                if name in free:
+                    free[name] += len(uuids)
+        most = sorted(free.values(), reverse=True)
+        if not ask.sizes:
+            return sum(most[: ask.most_parts]) >= ask.shape.total
+        sizes = sorted(ask.sizes, reverse=True)
+        return len(most) >= len(sizes) and all(has >= size for has, size in zip(most, sizes, strict=False))
 
     def _candidates(self, known: Examined, count: int) -> list[Candidate]:
         devices: dict[NodeName, set[DeviceUuid]] = {}
