@@ -70,12 +70,20 @@ class _Planner:
     reservation: Reservation | None = None
     promised: dict[NodeName, PlacedPart] = field(default_factory=dict)  # the reservation by node
     at_hand: dict[int, Examined] = field(default_factory=dict)  # by the identity of the batch
+    turned_away: dict[int, Blocked] = field(default_factory=dict)  # by that of what was examined
+    free: tuple[int, int] = field(init=False)  # devices, in all rooms and in the kept
     unfit: set[tuple[int, bool]] = field(default_factory=set)  # requests that did not fit, among all rooms or the kept
     started: list[Running] = field(default_factory=list)
     in_line: dict[str, JobId] = field(default_factory=dict)  # partition -> the job that none may pass there
 
     def __post_init__(self) -> None:
         self.kept = self.rooms
+        self._count()
+
+    def _count(self) -> None:
+        free = sum([len(room.free) for room in self.rooms.values()])
+        kept = free if self.kept is self.rooms else sum([len(room.free) for room in self.kept.values()])
+        self.free = kept, free
 
     def answer(self, batch: Batch, job: PendingJob) -> Start | Blocked:
         name = batch.request.policy or self.snapshot.default_policy
@@ -101,7 +109,7 @@ class _Planner:
     def _fit(self, batch: Batch, known: Examined, policy: Policy) -> tuple[PlacedPart, ...]:
         over_in_time = not self.promised or self._over_in_time(batch.span_s)
         key = id(known), over_in_time
-        if key in self.unfit:
+        if key in self.unfit or known.ask.shape.total > self.free[over_in_time]:
             return ()
         rooms = self.rooms if over_in_time else self.kept
         need = known.ask.need_on
@@ -125,6 +133,7 @@ class _Planner:
         self.rooms.update(changed)
         if kept_apart:
             self.kept.update({name: self._beside_the_promise(room) for name, room in changed.items()})
+        self._count()
 
     def _turn_away(self, batch: Batch, job: PendingJob, known: Examined, policy: Policy) -> Blocked:
         backfill = self.snapshot.backfill
@@ -136,7 +145,10 @@ class _Planner:
                 self.reservation = self.reservation or found
             elif found is not None:
                 self._promise(found)
-        return Blocked(known.ask, policy=policy)
+        blocked = self.turned_away.get(id(known))
+        if blocked is None:
+            blocked = self.turned_away[id(known)] = Blocked(known.ask, policy=policy)
+        return blocked
 
     def _promise(self, reservation: Reservation) -> None:
         self.reservation = reservation
@@ -144,6 +156,7 @@ class _Planner:
         self.kept = dict(self.rooms)
         for name in self.promised:
             self.kept[name] = self._beside_the_promise(self.rooms[name])
+        self._count()
 
     def _beside_the_promise(self, room: Room) -> Room:
         part = self.promised.get(room.view.name)
