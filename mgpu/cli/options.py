@@ -58,7 +58,12 @@ FOLLOWING = [
     Option("--connection-timeout", "S", "Stop following S seconds after the master was lost."),
     Option("--max-consecutive-timeouts", "N", "Stop following after N failures in a row to reach the master."),
 ]
-IMMEDIATE = Option("-I --immediate", "[S]", "Give up (exit 75) unless it starts within S seconds (alone: 1).", bare="1")
+IMMEDIATE = Option(
+    "-I --immediate",
+    "[S]",
+    "Give up (exit 75) unless it starts within S seconds, written without a blank: -I5, --immediate=5; alone: 1.",
+    bare="1",
+)
 REQUEUE_ON_EXIT = Option("--requeue-on-exit", "N[,M]", "Queue it again when it ends with one of these exit codes.")
 INTERACTIVE = Option("--interactive", "", "Follow the job in the foreground, as srun does.")
 

@@ -159,11 +159,19 @@ def split(args: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str]
         if option is None or not alone:
             before.append(arg)
         elif option.bare:
+            _no_number_behind(arg, args[position : position + 1])
             before.append(arg + ("=" if arg.startswith("--") else "") + option.bare)
         else:
             before += [arg, *args[position : position + 1]]
             position += 1
     return before, Words(list(args[position:]), False)
+
+
+def _no_number_behind(arg: str, following: Sequence[str]) -> None:
+    """No program is called 5: whoever writes `-I 5` means five seconds, and would wait for a job that fails."""
+    if following and following[0].isdigit():
+        attached = arg + ("=" if arg.startswith("--") else "") + following[0]
+        raise bad_request(f"{arg} {following[0]}: a value of {arg} is written without a blank", f"write {attached}")
 
 
 def _last_option(arg: str, valued: Mapping[str, Option]) -> tuple[str, bool]:

@@ -6,12 +6,13 @@ from mgpu.cli.filters import job_number
 from mgpu.cli.outcome import why as reason_of
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, command
-from mgpu.cli.text import clean, table
+from mgpu.cli.text import clean, table, terminal_columns
 
 EXAMPLES = """
 Example:
   mgpu why 17
 """
+LEAST_REASON = 24  # columns
 
 
 @command(Argument("job_id", "ID"), examples=EXAMPLES)
@@ -23,7 +24,22 @@ def why(session: Session, /, job_id: str) -> None:
         return
     because = clean(reason_of(answer))
     lines = [f"job {answer['job_id']} {clean(answer['state'])}" + (f": {because}" if because else "")]
-    rows = [(each["node"], each["reason"]) for each in answer.get("nodes") or ()]
+    rows = [(clean(each["node"]), clean(each["reason"])) for each in answer.get("nodes") or ()]
     if rows:
-        lines += table(("NODE", "REASON"), rows, shrink=((1, 20),), indent="  ")
+        lines += table(("NODE", "REASON"), wrapped(rows), shrink=((0, 12),), indent="  ")
     session.print_lines(lines)
+
+
+def wrapped(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A long reason goes on in the rows below: it is what was asked for, so nothing of it is cut."""
+    from textwrap import wrap
+
+    room = terminal_columns()
+    width = max(LEAST_REASON, room - 2 - max(len(name) for name, _ in rows) - 2)
+    if not room:
+        return rows
+    return [
+        (name if number == 0 else "", piece)
+        for name, reason in rows
+        for number, piece in enumerate(wrap(reason, width) or [""])
+    ]

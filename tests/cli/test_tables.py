@@ -212,6 +212,17 @@ def test_show_job(peer: Peer, mgpu: Callable) -> None:
     )
 
 
+def test_why_cuts_no_reason(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    reason = "4 GPUs, 0 free; GPU 0,1 held by job 12, GPU 2,3 external (alice, pid 4242, python, 11 GiB, 3 h)"
+    nodes = [{"node": "gpu01", "reason": reason}, {"node": "gpu02", "reason": "short"}]
+    peer.answers["GET", "/v1/jobs/17/why"] = {"job_id": 17, "state": "PENDING", "reason": "", "nodes": nodes}
+    lines = mgpu("why", "17").out.splitlines()
+    assert max(map(len, lines)) <= 50
+    assert " ".join(line[9:] for line in lines[2:-1]) == reason
+    assert lines[-1] == "  gpu02  short"
+
+
 def test_why(peer: Peer, mgpu: Callable) -> None:
     nodes = [{"node": "gpu01", "reason": "4 GPUs, 1 free"}, {"node": "gpu02", "reason": "down\n"}]
     answer = {"job_id": 17, "state": "PENDING", "reason": "Resources", "detail": "nothing fits now", "nodes": nodes}

@@ -25,7 +25,8 @@ SPLITS = [
     ("srun -J -- -- prog", ["-J", "--"], ["prog"], True),
     ("srun -I prog", ["-I1"], ["prog"], False),
     ("srun -I5 prog", ["-I5"], ["prog"], False),
-    ("srun --immediate 5", ["--immediate=1"], ["5"], False),
+    ("srun --immediate prog 5", ["--immediate=1"], ["prog", "5"], False),
+    ("srun -I -- 5", ["-I1"], ["5"], True),
     ("srun --immediate=5 prog", ["--immediate=5"], ["prog"], False),
     ("srun -QI prog", ["-QI1"], ["prog"], False),
     ("srun -QG 2 prog", ["-QG", "2"], ["prog"], False),
@@ -39,6 +40,13 @@ SPLITS = [
 def test_options_end_at_the_first_other_word(line: str, options: list[str], words: list[str], dashed: bool) -> None:
     before, after = split(line.split()[1:], by_flag([*srun.options, *GLOBAL_OPTIONS]))
     assert (before, after.words, after.dashed) == (options, words, dashed)
+
+
+@pytest.mark.parametrize(("line", "way_out"), [("-I 5 prog", "-I5"), ("-QI 5", "-QI5"), ("--immediate 5", "=5")])
+def test_a_value_that_must_be_attached_is_no_program(mgpu: Callable, line: str, way_out: str) -> None:
+    ran = mgpu("srun", *line.split())
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.endswith(f"written without a blank: write {'--immediate' if way_out == '=5' else ''}{way_out}\n")
 
 
 COMMANDS = [

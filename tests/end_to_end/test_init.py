@@ -132,6 +132,9 @@ def test_from_ssh_config_to_a_job(make_lab: LabMaker, people: ExitStack) -> None
     assert ann("config", "check").lines == [f"{ann.home}/{WRITTEN}: ok, 3 nodes"]
     inventory = (ann.home / ".config/mgpu/inventory/nodes.yaml").read_text()
     assert inventory.count("gpu_count: 4 ") == 3  # they are reached in three ways
+    # its master has taken up what was written last
+    assert "config" not in " ".join(ann("doctor", "gpu01").lines[-3:])
+    assert ann("status").out.count("changed") == 0
     assert ann("srun", "--gpus", "1", "--", "nvidia-smi", "-L").out.startswith("GPU 0: NVIDIA A100")
     assert sorted(ann("srun", "-Q", "-w", "gpu[01-02]", "--gpus-per-node", "4", "hostname").lines) == [
         one.name,

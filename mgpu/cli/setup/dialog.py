@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mgpu.cli.config import ask_to_reload
 from mgpu.cli.session import Session, bad_request, read_state_dir
 from mgpu.cli.setup import draft, key
 from mgpu.cli.setup.files import Files
@@ -73,8 +74,8 @@ def run(session: Session, wanted: Wanted) -> tuple[int, dict[str, Any]]:
         say(f"ended early, but {files.config} is complete: mgpu node trust and mgpu node probe go on from there")
         raise
     finally:
-        if look.seen and not files.complete(draft.inventory(hosts, look.seen, identity_file)):
-            say(f"{files.inventory} was edited meanwhile: it is left as it is, without the GPUs that were seen")
+        if look.seen:
+            complete(files, draft.inventory(hosts, look.seen, identity_file), ours)
     following = next_command(hosts, look, wanted, prefix(files, session))
     print(f"Next: {following}")
     return (1 if look.troubles else 0), document(files, hosts, look, identity_file, following)
@@ -143,6 +144,19 @@ def look_around(session: Session, look: Look, wanted: Wanted, own_key: Path | No
     if own_key:
         look.install(own_key, own_known_hosts, wanted.terminal)
     look.probe()
+
+
+def complete(files: Files, inventory: str, session: Session) -> None:
+    """Writes what was seen as well, and has our master take it up: it began with less."""
+    if not files.complete(inventory):
+        say(f"{files.inventory} was edited meanwhile: it is left as it is, without the GPUs that were seen")
+        return
+    try:
+        ask_to_reload(session)
+    except NoMaster:
+        pass  # the next one reads it
+    except MasterError as error:
+        say(f"the master has not taken up {files.inventory}: {error.message}: mgpu config reload does it later")
 
 
 def prefix(files: Files, session: Session) -> str:

@@ -61,7 +61,7 @@ class Look:
         for host in self._hosts:
             if host.local or host.name in self.troubles:
                 continue
-            print(f"{host.name}: installs the key ...", file=sys.stderr)
+            print(f"{host.name}: installing the key ...", file=sys.stderr)
             trouble = install(host, key, own_known_hosts, terminal)
             if trouble:
                 say(f"{host.name}: {trouble}: ssh-copy-id -i {IDENTITY_FILE}.pub {host.login} does it later")
@@ -72,7 +72,7 @@ class Look:
         began = int(clock.now())
         rest = [host for host in self._hosts if host.name not in self.troubles]
         if rest:
-            print(f"asks {count(len(rest), 'node')} what they have ...", file=sys.stderr)
+            print(f"Asking {count(len(rest), 'node')} for GPUs ...", file=sys.stderr)
         for host, answer in self._each(rest, lambda host: self._call("POST", host, "probe", {}), in_order=False):
             try:
                 self._found(host, answer.result(), began)
