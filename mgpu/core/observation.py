@@ -24,8 +24,9 @@ class RawProbe:
     command comes last and may hold spaces). `keepout`: `user message` of who withholds the machine. `check_status`,
     `check_text`: of the site's own health check; None = there is none. `facts_text`: lines `cpus N`, `load L`, `memory
     TOTAL_KIB AVAILABLE_KIB`, `disk FREE_KIB`, and after `topology` and `kernel` the texts of `nvidia-smi topo -m` and
-    what the kernel's log says of GPUs ("-" = it may not be read). Those that cost most, and the clock, are asked for now
-    and then only.
+    what the kernel's log says of GPUs ("-" = it may not be read). `obstructed`: lines `UUID OWNER`, the GPUs and
+    instances whose lease cannot be taken, and whose the thing is that stands there. Those that cost most, and the
+    clock, are asked for now and then only.
     """
 
     boot_id: str
@@ -42,6 +43,7 @@ class RawProbe:
     mig_list: str = ""
     mig_table: str = ""
     keepout: str = ""
+    obstructed: str = ""
     check_status: int | None = None
     check_text: str = ""
     facts_text: str = ""
@@ -53,8 +55,8 @@ class RawProbe:
 @dataclass(frozen=True, slots=True)
 class GpuReading:
     """One GPU, or one MIG instance (`parent` is its GPU's UUID), as nvidia-smi reports it. `fault` "" = nothing wrong
-    seen; None = the tool does not say. `mig`: it is cut up, and only its instances compute. `instance`: (GPU instance,
-    compute instance) numbers."""
+    seen; None = the tool does not say. `doubt`: why nobody can tell whether it is free, though nothing seems wrong with
+    it. `mig`: it is cut up, and only its instances compute. `instance`: (GPU instance, compute instance) numbers."""
 
     index: int | None
     uuid: DeviceUuid
@@ -64,6 +66,7 @@ class GpuReading:
     memory_used_mib: int | None = None
     utilization: int | None = None
     fault: str = ""
+    doubt: str = ""
     compute_mode: str = ""
     mig: bool = False
     temperature_c: int | None = None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from mgpu.core.model import DeviceUuid, NodeName
 from mgpu.core.observation import GpuProcess, GpuReading, Machine, Observation, RawProbe
 from mgpu.core.signals import signal_name
-from mgpu.core.smi.facts import HUNG, KIB, TOO_MUCH, parse_machine, parse_trouble
+from mgpu.core.smi.facts import HUNG, KIB, TOO_MUCH, parse_machine, parse_obstructed, parse_trouble
 from mgpu.core.smi.gpus import OLD_FIELDS, parse_gpus, too_many
 from mgpu.core.smi.mig import parse_instances
 from mgpu.core.smi.processes import MOST_PROCESSES, SmiProcess, SmiProcesses, parse_processes
@@ -30,6 +30,9 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
     known = before if before is not None and before.boot_id == raw.boot_id else None
     if known:
         gpus = tuple(_identified(gpus, known) if gpus else map(_of_before, known.gpus))
+    obstructed = parse_obstructed(raw.obstructed)
+    if obstructed:
+        gpus = tuple(replace(gpu, doubt=obstructed.get(gpu.uuid, "")) for gpu in gpus)
     told = parse_processes(raw.pids_text)
     processes: tuple[GpuProcess, ...] = ()
     if not fault:
@@ -73,7 +76,9 @@ def _identified(gpus: tuple[GpuReading, ...], known: Observation) -> Iterable[Gp
 
 def _of_before(gpu: GpuReading) -> GpuReading:
     """Of a GPU that was seen since the node has booted: that it was there, not how it was."""
-    return replace(gpu, memory_used_mib=None, utilization=None, temperature_c=None, power_w=None, ecc_errors=None)
+    return replace(
+        gpu, doubt="", memory_used_mib=None, utilization=None, temperature_c=None, power_w=None, ecc_errors=None
+    )
 
 
 def _with_age(process: GpuProcess, now: float, known: Observation | None) -> GpuProcess:

@@ -94,9 +94,9 @@ def _degraded(node: Node, readings: list[GpuReading], expected: int | None) -> s
     if node.observation.fault:
         return "" if expected == 0 else node.observation.fault
     faults = [
-        f"GPU {reading.bus_id or reading.index}: {reading.fault}"
+        f"GPU {reading.bus_id or reading.index}: {reading.fault or reading.doubt}"
         for reading in readings
-        if reading.fault and not reading.parent
+        if (reading.fault or reading.doubt) and not reading.parent
     ]
     seen = len({reading.parent or reading.uuid or reading.index for reading in readings if reading.index is not None})
     if expected is not None and seen < expected:
@@ -168,6 +168,8 @@ def _device(
         state, reason = DeviceState.UNKNOWN, f"unknown: {observation.fault}"
     elif node.failures:
         state, reason = DeviceState.UNKNOWN, "unknown: the node does not answer"
+    elif reading.doubt:
+        state, reason = DeviceState.UNKNOWN, f"unknown: {reading.doubt}"
     elif others:
         state, reason = DeviceState.EXTERNAL, f"external ({_several(others, holds)})"
     elif suspect:

@@ -274,6 +274,7 @@ def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe
         mig_list=text("listed"),
         mig_table=text("table"),
         keepout=text("keepout").strip(),
+        obstructed=text("obstructed"),
         check_status=int(check) if _STATUS.fullmatch(check) else None,
         check_text=text("check"),
         facts_text=text("facts"),

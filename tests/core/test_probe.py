@@ -221,6 +221,16 @@ def test_the_lost_gpu_is_not_asked_for_its_processes() -> None:
     assert states(**both) == [(0, S.FREE), (-1, S.UNHEALTHY)]
 
 
+def test_a_gpu_whose_lease_is_obstructed_is_unknown_until_the_path_is_clean() -> None:
+    assert states(obstructed=f"{U1} mallory\nGPU-other root\n") == [(0, S.FREE), (1, S.UNKNOWN)]
+    assert states() == [(0, S.FREE), (1, S.FREE)]
+    node = Node(NodeName("gpu01"), NodeState.UP, observation=parsed(obstructed=f"{U1} mallory\x1b\n"))
+    view = node_view(NodeFacts(NodeName("gpu01")), node, NodeHolds(), ExternalPolicy())
+    assert view.devices[1].reason.startswith("unknown: lock path obstructed by something of mallory?: /tmp/mgpu.lease.")
+    assert "lock path obstructed" in view.reason
+    assert view.usable
+
+
 def test_bus_ids_are_compared_as_numbers() -> None:
     assert bus_number("0000:0A:00.0") == bus_number("00000000:0a:00.0") == (0, 10, 0, 0)
     assert bus_number("GPU00010000:0A:00.1: x") == (0x10000, 10, 0, 1)

@@ -298,6 +298,34 @@ def test_processes_without_number_are_not_looked_at(bench: Workbench) -> None:
     assert (raw.pids_status, raw.pids_text.count("Process ID"), raw.process_text.strip()) == (0, 5000, "")
 
 
+def test_gpus_whose_lease_cannot_be_taken_are_told(bench: Workbench) -> None:
+    """Whatever a stranger puts there; one that is free, or not there yet, is none."""
+    tag = f"{os.getpid()}-{bench.folder.name.replace('_', '-')}"
+    names = [f"GPU-{tag}{kind}" for kind in ("file", "link", "dangling", "sound", "absent")]
+    names += [f"MIG-GPU-{tag}/7/0", f"MIG-{tag}"]
+    file, link, dangling, sound, _, instance, _ = (Path(f"/tmp/mgpu.lease.{name.replace('/', '_')}") for name in names)
+    rows = [f"{index}, {name}, 0000:01:00.0, A100, Enabled, 9" for index, name in enumerate(names[:5])]
+    listed = [f"  MIG 1g.10gb     Device  0: (UUID: {name})" for name in names[5:]]
+    texts = {"rows": rows, "listed": listed}
+    for name, told in texts.items():
+        (bench.folder / name).write_text("\n".join([*told, "junk", "0, ", "7, GPU-*, x"]))
+    stand_in(bench, f"case $* in *query*) cat {bench.folder}/rows ;; -L) cat {bench.folder}/listed ;; esac")
+    try:
+        file.touch()
+        instance.touch()
+        link.symlink_to("/tmp")
+        dangling.symlink_to("/not/here")
+        sound.mkdir()
+        raw = bench.runner.probe(ProbeWanted())
+    finally:
+        for place in (file, instance, link, dangling):
+            place.unlink(missing_ok=True)
+        sound.rmdir()
+    found = [line.split(" ") for line in raw.obstructed.split("\n") if line]
+    assert found == [[name, Path.home().owner()] for name in (*names[:3], names[5])]
+    assert bench.runner.probe(ProbeWanted()).obstructed.strip() == ""
+
+
 def test_an_nvidia_smi_that_somebody_kills_did_not_hang(bench: Workbench) -> None:
     stand_in(bench, "echo row; kill -9 $$")
     raw = bench.runner.probe(ProbeWanted())

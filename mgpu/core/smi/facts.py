@@ -11,6 +11,7 @@ from mgpu.core.smi.text import SHOWN, lines, number, printable
 from mgpu.core.smi.topology import parse_topology
 
 KERNEL_LINES = 5
+_MOST_LEASES = 600
 HUNG = 124  # exit status of what had to be ended, its time being up
 TOO_MUCH = 153  # of what printed more than the node's half takes (KIB of nvidia-smi)
 KIB = 1024
@@ -59,6 +60,17 @@ def parse_trouble(raw: RawProbe) -> str:
             how = f"was ended by {signal_name(raw.check_status - 128)}"
         return f"health check {how}: {_shown(first)}"
     return ""
+
+
+def parse_obstructed(text: str) -> dict[str, str]:
+    """UUID -> why nobody can tell whether that GPU is free."""
+    found: dict[str, str] = {}
+    for line in lines(text)[:_MOST_LEASES]:
+        uuid, _, owner = line.partition(" ")
+        place = f"/tmp/mgpu.lease.{uuid.replace('/', '_')}"
+        of = f" by something of {owner}" if owner else ""
+        found[uuid] = f"lock path obstructed{of}: {place} on the node has to be a directory that jobs can read, or gone"
+    return found
 
 
 def _first(told: dict[str, list[str]], name: str, otherwise: int | None) -> int | None:

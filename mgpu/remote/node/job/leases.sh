@@ -4,8 +4,11 @@
 lease_of() {
   lease=/tmp/mgpu.lease.$1
   [ -d "$lease" ] || mkdir -m 755 "$lease" 2>/dev/null
-  [ -d "$lease" ] && [ ! -L "$lease" ] && [ -r "$lease" ]
+  is_lease
 }
+
+# is_lease: at $lease is what can be locked
+is_lease() { [ -d "$lease" ] && [ ! -L "$lease" ] && [ -r "$lease" ]; }
 
 # split_uuids: a comma between each two becomes a blank
 split_uuids() {

@@ -105,6 +105,40 @@ tell_processes() {
   set +f
 }
 
+# see_leases -> obstructed, with those GPUs that `answer` names (as rows, or as `nvidia-smi -L` does instances) of which no
+# job could take the lease, whoever has put there what is in its place
+see_leases() {
+  most_named=600
+  set -f
+  IFS='
+'
+  for line in $answer; do
+    [ $((most_named -= 1)) -ge 0 ] || break
+    [ ${#line} -le 300 ] || continue
+    case $line in
+      *'(UUID: MIG-'*) value=MIG-${line##*'(UUID: MIG-'} ;;
+      [0-9]*', '*) value=${line#*, } ;;
+      *) continue ;;
+    esac
+    value=${value%%[,)]*}
+    case $value in '' | *[!A-Za-z0-9/-]*) continue ;; esac
+    lease=$value
+    while :; do
+      case $lease in */*) lease=${lease%%/*}_${lease#*/} ;; *) break ;; esac
+    done
+    lease=/tmp/mgpu.lease.$lease
+    if [ -e "$lease" ] || [ -L "$lease" ]; then
+      is_lease && continue
+    elif [ -w /tmp ]; then
+      continue
+    fi
+    obstructed="$obstructed$value $(stat -c %U "$lease" 2>/dev/null)
+"
+  done
+  unset IFS
+  set +f
+}
+
 # ask_all LIMIT_S FIELDS SLOW: all of nvidia-smi. Once it hangs it is not asked again
 ask_all() {
   pids_status=127
@@ -112,6 +146,8 @@ ask_all() {
   part fields "$fields"
   part gpus
   tell "$answer"
+  obstructed=
+  see_leases
   case $gpus_status in 124 | 153) return ;; esac
   case $answer in *', Enabled,'*) cut=1 ;; *) cut= ;; esac
   ask "$1" -q -d PIDS
@@ -125,6 +161,7 @@ ask_all() {
     case $status in 124 | 153) pids_status=$status ;; esac
     part listed
     tell "$answer"
+    see_leases
     ask "$1"
     part table
     tell "$answer"
@@ -206,6 +243,8 @@ op_probe() {
     uptime_now
     began=${uptime%.*}
     ask_all "$2" "$3" "$4"
+    part obstructed
+    tell "$obstructed"
     uptime_now
     part took $((${uptime%.*} - began))
   fi
