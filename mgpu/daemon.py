@@ -26,6 +26,7 @@ from mgpu.core.policies import POLICIES, Policy
 from mgpu.master.links import make_links
 from mgpu.master.master import KNOWN_HOSTS, Master
 from mgpu.ops.context import Context
+from mgpu.ops.reload import all_gone
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
 
@@ -133,6 +134,9 @@ def _take_signals(master: Master, settings: Config) -> None:
             log.error(
                 "SIGHUP: the configuration has faults, so the old one stays in force: %s", "; ".join(error.faults)
             )
+            return
+        if gone := all_gone(settings, fresh):
+            log.error("SIGHUP: none of the nodes would be left (%s): if that is meant, mgpu config reload --yes", gone)
         else:
             master.reload(fresh)
 

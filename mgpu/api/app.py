@@ -152,7 +152,8 @@ class _Routes:
         return web.json_response(await self._run(status.status, self._context))
 
     async def _reload(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(reload.reload, self._context, caller_of(request)))
+        body = await _body(request)
+        return web.json_response(await self._run(reload.reload, self._context, caller_of(request), body))
 
     async def _stop(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(status.stop, self._context, caller_of(request)))

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from mgpu.cli.session import Session
-from mgpu.cli.syntax import Argument, Group, command
+from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, say
 from mgpu.client.http import NoMaster
 from mgpu.client.lock import is_held
@@ -56,13 +56,15 @@ def check(session: Session, /, file: str | None) -> int:
     return 0
 
 
-@command(examples="\nExample:\n  mgpu config reload\n")
-def reload(session: Session, /) -> int:
+@command(
+    Option("--yes", "", "Also where none of the nodes would be left."), examples="\nExample:\n  mgpu config reload\n"
+)
+def reload(session: Session, /, yes: bool) -> int:
     """Have the master that runs take up the configuration as it is now. Jobs run on.
 
     With faults in it the old one stays in force. A SIGHUP to the master does the same.
     """
-    answer = ask_to_reload(session)
+    answer = ask_to_reload(session, all_nodes=yes)
     if session.json:
         session.print_json(answer)
         return 0
@@ -73,13 +75,15 @@ def reload(session: Session, /) -> int:
     return 0
 
 
-def ask_to_reload(session: Session) -> Any:
-    """The master's answer; one that makes room for its successor is waited for. Raises NoMaster without any."""
+def ask_to_reload(session: Session, all_nodes: bool = False) -> Any:
+    """The master's answer; one that makes room for its successor is waited for. `all_nodes`: that none is left is
+    meant. Raises NoMaster without any."""
+    body = {"all_nodes": True} if all_nodes else {}
     for _ in range(int(SUCCESSION_S / AGAIN_S)):
         try:
-            return session.master(start_if_missing=False).call("POST", "/v1/reload", {})
+            return session.master(start_if_missing=False).call("POST", "/v1/reload", body)
         except NoMaster:
             if not is_held(session.location().state_dir):
                 raise
             time.sleep(AGAIN_S)
-    return session.master(start_if_missing=False).call("POST", "/v1/reload", {})
+    return session.master(start_if_missing=False).call("POST", "/v1/reload", body)

@@ -129,7 +129,7 @@ def take_up(session: Session, added: Added, change: dict[str, str], words: str) 
 def reload(session: Session, added: Added) -> bool:
     """Whether a master runs that has taken it up. One that refuses leaves everything as it was."""
     try:
-        ask_to_reload(session)
+        ask_to_reload(session, all_nodes=True)  # what is removed here was named
     except NoMaster:
         return False
     except MasterError:

@@ -64,33 +64,41 @@ def find_config(config: str | None, environ: Mapping[str, str], system_config: s
         return os.path.abspath(named), ()
     warnings: tuple[str, ...] = ()
     here = os.path.abspath(CONFIG_NAME)
-    if os.path.isfile(here):
+    if os.path.lexists(here):
         distrust = why_not_trusted(here)
         if not distrust:
+            require_file(here)
             return here, ()
         warnings = (f"{here} is passed over: {distrust}; name it with --config to use it",)
     for place in (os.path.join(config_home(environ), CONFIG_NAME), system_config):
-        if os.path.isfile(place):
+        if os.path.lexists(place):
+            require_file(place)
             return place, warnings
     return "", warnings
 
 
 def require_file(path: str) -> None:
-    """What may not be looked at may well be there."""
+    """What may not be looked at may well be there; what is there and no file is no configuration that is absent."""
     try:
         if stat.S_ISREG(os.stat(path).st_mode):
             return
     except PermissionError as error:
         raise MasterError("not_allowed", f"{path}: {error.strerror}", "name a file that you may read") from error
     except (OSError, ValueError):
-        pass
-    raise MasterError("bad_request", f"no configuration at {path}", "name a file with --config")
+        if "\0" not in path and os.path.islink(path):
+            what = f"{path} is a link to what is not there"
+            raise MasterError("bad_config", what, "mend it, or name another with --config") from None
+        raise MasterError("bad_request", f"no configuration at {path}", "name a file with --config") from None
+    what = "a folder" if os.path.isdir(path) else "no file"
+    raise MasterError("bad_config", f"{path} is {what}", "mend it, or name another with --config")
 
 
 def why_not_trusted(path: str) -> str:
     """ "" if only we or root can have written the file and can replace it, else the reason in words."""
     real = os.path.realpath(path)
     for place in dict.fromkeys((path, os.path.dirname(path), real, os.path.dirname(real))):
+        if not os.path.exists(place):
+            continue  # a link that leads nowhere; whoever could have made it has written in its folder
         facts = os.stat(place)
         if facts.st_uid not in (os.getuid(), 0):
             return f"{place} belongs to uid {facts.st_uid}"

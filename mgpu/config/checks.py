@@ -6,13 +6,14 @@ All of these look at what could be read and keep still about the rest: why that 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mgpu.config.document import Document
 from mgpu.config.faults import did_you_mean
 from mgpu.config.nodes import Entry, Placed
 from mgpu.core.hostlist import fold
 from mgpu.core.model import NodeName
+from mgpu.core.shape import MAX_NODES
 
 
 def check_devices(entry: Entry) -> None:
@@ -43,6 +44,14 @@ def check_partitions(main: Document, entries: Iterable[Entry]) -> None:
             if name not in known:
                 what = f"{name!r} is not among the partitions of {main.file}{did_you_mean(name, known)}"
                 entry.document.blame(entry.where("partition"), what)
+
+
+def check_number(placed: Sequence[Placed]) -> None:
+    """Told at the entry that goes beyond."""
+    if len(placed) > MAX_NODES:
+        entry = placed[MAX_NODES].entry
+        what = f"these are {len(placed)} nodes with those before, a cluster has {MAX_NODES} at most"
+        entry.document.blame(entry.where("node_id"), what)
 
 
 def check_twice(placed: Iterable[Placed]) -> None:

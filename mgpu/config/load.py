@@ -18,7 +18,7 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 
-from mgpu.config.checks import check_devices, check_partitions, check_twice, counted_twice
+from mgpu.config.checks import check_devices, check_number, check_partitions, check_twice, counted_twice
 from mgpu.config.document import Document, read
 from mgpu.config.faults import Fault
 from mgpu.config.model import Config, NodeConfig, PartitionConfig, SshSettings
@@ -54,6 +54,7 @@ def load(path: Path | None) -> Config:
     for entry in (*defaults, *nodes):
         check_devices(entry)
     check_partitions(main, (*defaults, *nodes))
+    check_number(placed)
     check_twice(placed)
     faults = [fault for document in documents for fault in _in_order(document)]
     if faults:

@@ -19,6 +19,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.hostlist import expand, in_step
 from mgpu.core.model import NodeName
 from mgpu.core.plan import ExternalPolicy, NodeFacts
+from mgpu.core.shape import MAX_NODES
 
 S = TypeVar("S", bound=Section)
 
@@ -140,6 +141,9 @@ def _names(entry: Entry) -> list[str]:
         return []
     if not names:
         document.blame(where, "is empty: a node needs a name")
+    if len(names) > MAX_NODES:
+        document.blame(where, f"stands for {len(names)} nodes, a cluster has {MAX_NODES} at most")
+        return []
     bad = [name for name in names if not NAME.fullmatch(name)]
     if bad:
         document.blame(where, f"{_first(bad)} is no name: letters, digits and . _ - only, at most 63")

@@ -6,9 +6,13 @@ something behind is refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mgpu import clock, config
 from mgpu.config.model import Config
 from mgpu.core.errors import ConfigError, MgpuError
+from mgpu.core.hostlist import fold
 from mgpu.core.model import Audit
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json
@@ -19,8 +23,9 @@ class CannotReload(MgpuError):
     exit_code = 2
 
 
-def reload(context: Context, caller: Caller) -> Json:
-    """What changes of the nodes; the answer comes before the change. Raises CannotReload with all faults."""
+def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
+    """What changes of the nodes; the answer comes before the change. `all_nodes`: that all of them go is meant. Raises
+    CannotReload with all faults."""
     require_operator(context, caller, "reload the configuration")
     try:
         fresh = config.load(context.config.path)
@@ -28,6 +33,9 @@ def reload(context: Context, caller: Caller) -> Json:
         raise CannotReload("\n".join(error.faults), "the old configuration stays in force") from error
     before = {node.name: node for node in context.config.nodes}
     after = {node.name: node for node in fresh.nodes}
+    if (gone := all_gone(context.config, fresh)) and payload.get("all_nodes") is not True:
+        hint = "if that is meant: mgpu config reload --yes; the old configuration stays in force"
+        raise CannotReload(f"none of the nodes would be left: {gone}", hint)
     _check(context, fresh, {str(name) for name in before.keys() - after.keys()})
     answer: Json = {
         "reloading": True,
@@ -40,6 +48,15 @@ def reload(context: Context, caller: Caller) -> Json:
     record(context, Audit(clock.now(), caller.user, "reload", detail=words))
     context.control.reload(fresh)
     return answer
+
+
+def all_gone(before: Config, after: Config) -> str:
+    """The nodes, if none of them is left: as of a file that was emptied by mistake. "" = some are, or there was but
+    this machine, which nobody wrote down."""
+    names = [str(node.name) for node in before.nodes]
+    if names == [str(config.this_machine().name)] or set(names) & {str(node.name) for node in after.nodes}:
+        return ""
+    return fold(names)
 
 
 def _check(context: Context, fresh: Config, removed: set[str]) -> None:

@@ -83,6 +83,30 @@ def test_a_configuration_that_is_not_there(here: Path) -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize("place", ["here", "home"])
+def test_what_is_no_file_is_not_called_absent(here: Path, clean_home: Path, place: str) -> None:
+    path = (here if place == "here" else clean_home / ".config/mgpu") / "cluster_config.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    for make, said in (
+        (path.mkdir, "is a folder"),
+        (lambda: os.mkfifo(path, 0o600), "is no file"),
+        (lambda: path.symlink_to("gone"), "is a link to what is not there"),
+    ):
+        make()
+        for named in (None, str(path)):
+            with pytest.raises(MasterError, match=said) as caught:
+                find(config=named)
+            assert (caught.value.code, caught.value.exit_code) == ("bad_config", 2)
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def test_what_another_one_could_have_put_in_place_of_the_file_is_passed_over(here: Path) -> None:
+    (here / "cluster_config.yaml").symlink_to("gone")
+    here.chmod(0o777)
+    assert find().config == ""
+    assert "others can write" in find().warnings[0]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
 @pytest.mark.parametrize("closed", ["folder", "file"])
 def test_a_configuration_that_one_may_not_read_is_not_said_to_be_absent(tmp_path: Path, closed: str) -> None:

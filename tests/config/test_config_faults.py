@@ -202,3 +202,16 @@ def test_a_window_that_cannot_be_read(window: str, what: str) -> None:
     assert faults(f"maintenance: [{good}, {window}]\n") == [f"c.yaml:1:63: maintenance.1: {what}"]
     told = faults(f"nodes:\n- node_id: a\n  maintenance:\n  - {window}\n")
     assert told == [f"c.yaml:4:5: nodes.0.maintenance.0: {what}"]
+
+
+def test_a_cluster_has_a_most(here: Path) -> None:
+    (here / "c.yaml").write_text("nodes:\n  - node_id: n[1-100000]\n")
+    with pytest.raises(ConfigError) as caught:
+        load(Path("c.yaml"))
+    said = "nodes.0.node_id: stands for 100000 nodes, a cluster has 4096 at most"
+    assert caught.value.faults == [f"c.yaml:2:14: {said}"]
+    (here / "c.yaml").write_text("nodes:\n  - node_id: a[1-4096]\n  - node_id: b\n")
+    with pytest.raises(ConfigError) as caught:
+        load(Path("c.yaml"))
+    said = "nodes.1.node_id: these are 4097 nodes with those before, a cluster has 4096 at most"
+    assert caught.value.faults == [f"c.yaml:3:14: {said}"]

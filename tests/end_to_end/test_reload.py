@@ -69,6 +69,21 @@ def test_an_edit_right_after_the_reload_ends_no_master(lab: Lab, make_cluster: C
     assert cluster.master_pid() == pid
 
 
+def test_that_no_node_is_left_must_be_meant(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab, config=QUICK)
+    cluster("nodes")
+    text = cluster.config_path.read_text()
+    cluster.config_path.write_text("# emptied\n")
+    refused = cluster.refused("config", "reload")
+    assert "none of the nodes would be left: node[001-002]" in refused and "--yes" in refused
+    os.kill(cluster.master_pid(), signal.SIGHUP)
+    until("the log", lambda: "SIGHUP: none of the nodes" in (cluster.state_dir / "master.log").read_text())
+    assert cluster("nodes").out.startswith("node001")
+    assert "removed node001, node002" in cluster("config", "reload", "--yes").out
+    cluster.config_path.write_text(text)
+    until("the way back", lambda: "added node001" in cluster("config", "reload", check=False).out)
+
+
 def test_many_reloads_at_once(lab: Lab, make_cluster: ClusterMaker) -> None:
     cluster = make_cluster(lab, config=QUICK)
     cluster("nodes")
