@@ -112,13 +112,15 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class Observation:
     """A node's parsed answer. `fault` "" = the GPUs could be read; else why not, and all of them are unknown.
-    `trouble`: why nothing may start there at all: somebody keeps the machine, or the site's check fails."""
+    `trouble`: why nothing may start there at all: somebody keeps the machine, or the site's check fails. `gone`: GPUs
+    that were told of since it has booted, and no longer are."""
 
     node: NodeName
     at: float
     boot_id: str
     hostname: str
     gpus: tuple[GpuReading, ...] = ()
+    gone: tuple[GpuReading, ...] = ()
     processes: tuple[GpuProcess, ...] = ()
     fault: str = ""
     clock_offset_s: float = 0.0  # node's clock minus ours

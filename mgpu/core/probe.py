@@ -10,7 +10,7 @@ from mgpu.core.model import DeviceUuid, NodeName
 from mgpu.core.observation import GpuProcess, GpuReading, Machine, Observation, RawProbe
 from mgpu.core.signals import signal_name
 from mgpu.core.smi.facts import HUNG, KIB, TOO_MUCH, parse_machine, parse_obstructed, parse_trouble
-from mgpu.core.smi.gpus import OLD_FIELDS, parse_gpus, too_many
+from mgpu.core.smi.gpus import MOST_GPUS, OLD_FIELDS, parse_gpus, too_many
 from mgpu.core.smi.mig import parse_instances
 from mgpu.core.smi.processes import MOST_PROCESSES, SmiProcess, SmiProcesses, parse_processes
 from mgpu.core.smi.text import SHOWN, bus_number, lines, number
@@ -50,6 +50,7 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         boot_id=raw.boot_id,
         hostname=raw.hostname,
         gpus=gpus,
+        gone=tuple(_gone(gpus, known)) if known else (),
         processes=processes,
         fault=fault,
         clock_offset_s=_clock_offset(raw, now, known),
@@ -72,6 +73,14 @@ def _identified(gpus: tuple[GpuReading, ...], known: Observation) -> Iterable[Gp
         else:
             index = was.index if gpu.index is None and was.index not in indices else gpu.index
             yield replace(gpu, index=index, uuid=was.uuid, name=gpu.name or was.name)
+
+
+def _gone(gpus: tuple[GpuReading, ...], known: Observation) -> Iterable[GpuReading]:
+    """An index is an old one's only while no other has it."""
+    uuids, indices = {gpu.uuid for gpu in gpus}, {gpu.index for gpu in gpus}
+    whole = [gpu for gpu in (*known.gpus, *known.gone) if gpu.uuid and gpu.parent is None]
+    for gpu in [gpu for gpu in whole if gpu.uuid not in uuids][:MOST_GPUS]:
+        yield replace(_of_before(gpu), index=None if gpu.index in indices else gpu.index)
 
 
 def _of_before(gpu: GpuReading) -> GpuReading:

@@ -29,7 +29,8 @@ def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: External
     readings = _ours(facts, node.observation, external)
     devices = [_device(facts, reading, node, holds, external) for reading in readings]
     seen = {device.uuid for device in devices}
-    devices += [_unseen(facts, node, uuid, job) for uuid, job in holds.devices.items() if uuid not in seen]
+    missed: dict[DeviceUuid, JobId | None] = {**dict.fromkeys(_drained_and_gone(facts, node)), **holds.devices}
+    devices += [_unseen(facts, node, uuid, job) for uuid, job in missed.items() if uuid not in seen]
     devices.sort(key=lambda device: (device.index == NO_INDEX, device.index, device.uuid))
     expected = facts.gpu_count if facts.devices is None else len(facts.devices)
     trouble = node.observation.trouble if node.observation else ""
@@ -201,12 +202,24 @@ def _held(job: JobId, reading: GpuReading, others: list[GpuProcess], holds: Node
     return "; ".join(parts)
 
 
-def _unseen(facts: NodeFacts, node: Node, uuid: DeviceUuid, job: JobId) -> DeviceView:
-    reason = f"held by job {job}; the last probe did not see it"
+def _drained_and_gone(facts: NodeFacts, node: Node) -> list[DeviceUuid]:
+    """What an operator has said of a GPU stays in sight."""
+    gone = node.observation.gone if node.observation else ()
+    ours = (gpu for gpu in gone if facts.devices is None or gpu.index is None or gpu.index in facts.devices)
+    return [gpu.uuid for gpu in ours if node.mark(MarkKind.DRAINED, gpu.uuid)]
+
+
+def _unseen(facts: NodeFacts, node: Node, uuid: DeviceUuid, job: JobId | None) -> DeviceView:
+    """Held or drained; what was known of it is still said."""
+    gone = node.observation.gone if node.observation else ()
+    was = next((gpu for gpu in gone if gpu.uuid == uuid), None)
+    index = NO_INDEX if was is None or was.index is None else was.index
     drained = node.mark(MarkKind.DRAINED, uuid)
-    if drained:
-        reason += f"; {words(drained)}"
-    return DeviceView(uuid, NO_INDEX, "", facts.gpu_type, None, DeviceState.ALLOCATED, reason, job)
+    missed, drains = "the last probe did not see it", [words(drained)] if drained else []
+    state, said = DeviceState.UNHEALTHY, [*drains, missed]
+    if job is not None:
+        state, said = DeviceState.ALLOCATED, [f"held by job {job}", missed, *drains]
+    return DeviceView(uuid, index, was.name if was else "", facts.gpu_type, None, state, "; ".join(said), job)
 
 
 # --- the processes --------------------------------------------------------------------------------------------------

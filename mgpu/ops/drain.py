@@ -117,7 +117,8 @@ def _devices(name: str, words: Sequence[str], node: Node, view: NodeView | None)
 
 
 def _known(node: Node, view: NodeView | None) -> dict[DeviceUuid, str]:
-    """Of mgpu's own devices there, those that are cut up too, and those that something is held against."""
+    """Of mgpu's own devices there, those that are cut up too, those that were there before, and those that something is
+    held against."""
     devices: Iterable[tuple[DeviceUuid, int | None]] = (
         (device.uuid, device.index if device.index >= 0 else None) for device in (view.devices if view else ())
     )
@@ -125,7 +126,11 @@ def _known(node: Node, view: NodeView | None) -> dict[DeviceUuid, str]:
     readings = {gpu.uuid: gpu for gpu in (node.observation.gpus if node.observation else ()) if gpu.uuid}
     for uuid in [gpu.parent for gpu in readings.values() if gpu.parent and gpu.uuid in found]:
         found.setdefault(uuid, gpu_label(readings[uuid].index if uuid in readings else None))
-    for mark in node.marks:
-        if mark.device:
-            found.setdefault(mark.device, _LOST)
+    gone = node.observation.gone if node.observation else ()
+    marked = {mark.device for mark in node.marks if mark.device}
+    for gpu in gone:
+        if gpu.uuid in marked or gpu.index is not None:
+            found.setdefault(gpu.uuid, gpu_label(gpu.index))
+    for device in marked:
+        found.setdefault(device, _LOST)
     return found

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgpu.core.model import JobId, NodeName, NodeState
-from mgpu.core.observation import Node, RawProbe
+from mgpu.core.model import DeviceUuid, JobId, NodeName, NodeState
+from mgpu.core.observation import Mark, MarkKind, Node, Observation, RawProbe
 from mgpu.core.plan import DeviceState as S
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds
 from mgpu.core.probe import parse_probe, renumbered
@@ -274,6 +274,34 @@ def test_which_gpu_was_lost_is_known_from_before() -> None:
     assert [gpu.index for gpu in parse_probe(name, moved, 1003.0, before).gpus] == [1, None]
     rebooted = replace(raw, boot_id="another")
     assert [gpu.uuid for gpu in parse_probe(name, rebooted, 1004.0, before).gpus] == [U0, ""]
+
+
+def test_a_gpu_that_is_no_longer_told_of_keeps_its_index_where_somebody_has_it() -> None:
+    name, before = NodeName("gpu01"), parsed()
+    raw = replace(GOOD, gpu_text=f"{ROW0}\n")
+    facts, mark = NodeFacts(name, gpu_count=2), Mark(MarkKind.DRAINED, "root", "today", "a new fan", DeviceUuid(U1))
+
+    def seen(observation: Observation, *marks: Mark, **holds: JobId) -> list[tuple[int, S, str]]:
+        node = Node(name, NodeState.UP, observation=observation, marks=marks)
+        held = NodeHolds({DeviceUuid(U1): job for job in holds.values()}, jobs=len(holds))
+        view = node_view(facts, node, held, ExternalPolicy())
+        assert view.reason == "degraded: 1 of 2 GPUs seen"
+        return [(device.index, device.state, device.reason) for device in view.devices[1:]]
+
+    for _ in range(2):
+        before = parse_probe(name, raw, 1002.0, before)
+        assert [(gpu.index, gpu.uuid) for gpu in before.gone] == [(1, U1)]
+    missed = "the last probe did not see it"
+    assert seen(before) == []
+    assert seen(before, job=JobId(60)) == [(1, S.ALLOCATED, f"held by job 60; {missed}")]
+    drained = [(1, S.UNHEALTHY, f"drained by root: a new fan (since today UTC); {missed}")]
+    assert seen(before, mark) == drained
+    hung = parse_probe(name, replace(raw, gpu_status=124, gpu_text=""), 1003.0, before)
+    assert [gpu.uuid for gpu in hung.gone] == [U1]
+    other = parse_probe(name, replace(raw, gpu_text=ROW0.replace("0, ", "1, ", 1)), 1003.0, before)
+    assert [(gpu.index, gpu.uuid) for gpu in other.gone] == [(None, U1)]
+    assert parse_probe(name, replace(raw, boot_id="another"), 1004.0, before).gone == ()
+    assert parse_probe(name, GOOD, 1004.0, before).gone == ()
 
 
 def test_how_long_a_process_is_gone() -> None:

@@ -84,6 +84,25 @@ def test_a_single_gpu_is_drained_by_index_and_kept_by_uuid(drains: Cluster) -> N
     drains.await_job(waits["job_id"], "COMPLETED")
 
 
+@pytest.mark.parametrize("fault", ["lost 3", "hidden 3"])
+def test_a_gpu_that_is_gone_is_counted_once_and_named_by_its_index(drains: Cluster, lab: Lab, fault: str) -> None:
+    running = drains.submit("--node-gpu-ids", "node001:3", "--", "sleep", "1000")
+    drains.await_running(running)
+    lab.node("node001").gpus.fault(fault)
+    try:
+        drains("node", "probe", "node001")
+        assert drains.gpus("node001") == ["free", "free", "free", "allocated"]
+        assert drains("node", "drain", "node001:3").out == f"node001 GPU 3: drained; job {running} goes on there\n"
+        drains("cancel", running)
+        until("its job is gone", lambda: drains.gpus("node001") == ["free", "free", "free", "unhealthy"])
+        assert "drained by root" in drains("nodes").out
+        assert drains("node", "resume", "node001:3").out == "node001 GPU 3: resumed\n"
+    finally:
+        lab.node("node001").gpus.clear()
+    drains("node", "probe", "node001")
+    assert drains.gpus("node001") == ["free"] * 4
+
+
 def test_a_gpu_on_which_job_after_job_fails_is_used_last(drains: Cluster) -> None:
     drains.await_running(drains.submit("--node-gpu-ids", "node002:0", "--", "sleep", "1000"))
     for _ in range(3):
