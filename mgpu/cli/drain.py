@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, node_path
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean, count
-from mgpu.client.http import MasterError, quote
+from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
 
 DRAIN_EXAMPLES = """
@@ -56,7 +56,7 @@ def told(
     for name, gpus in wanted.items():
         body = {"reason": reason or "", **({"gpus": gpus} if gpus else {})}
         try:
-            answer = session.call("POST", f"/v1/nodes/{quote(name)}/{word}", body)
+            answer = session.call("POST", f"{node_path(name)}/{word}", body)
         except MasterError as error:
             if len(wanted) == 1 or error.code == "no_master":
                 raise

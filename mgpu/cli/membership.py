@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from mgpu.cli.config import ask_to_reload
-from mgpu.cli.session import Session, bad_request
+from mgpu.cli.session import Session, bad_request, check_name
 from mgpu.cli.setup.draft import text
 from mgpu.cli.setup.files import beside
 from mgpu.cli.syntax import Argument, Option, command
@@ -16,6 +18,8 @@ from mgpu.client.http import MasterError, NoMaster
 from mgpu.lean_typing import Any
 
 FILE = "added.yaml"
+LOOKED_UP = 16  # names
+LOOK_UP_S = 5.0
 HEAD = "# Nodes that `mgpu node add` wrote, a line each; `mgpu node remove` takes a line away.\nnodes:\n"
 ADD_EXAMPLES = """
 Examples:
@@ -36,14 +40,17 @@ class Added:
             raise bad_request("there is no configuration: this machine is the only node", "mgpu init writes one")
         self.config = Path(config)
         try:
-            folders = [path for path in load(self.config).files if path.is_dir()]
+            loaded = load(self.config)
         except ConfigError as error:
             raise MasterError("bad_config", "\n".join(error.faults), "mend it first", 2) from error
+        self.known = [str(node.name) for node in loaded.nodes]
+        folders = [path for path in loaded.files if path.is_dir()]
         if not folders:
             raise bad_request(f"the nodes stand in {config} itself", "edit it there, then: mgpu config reload")
         self.path = folders[0] / FILE
         self.before = self.path.read_text("utf-8") if self.path.exists() else None
         self.warnings: tuple[str, ...] = ()
+        self.nodes: tuple[Any, ...] = ()  # after the change
 
     @property
     def lines(self) -> list[str]:
@@ -56,10 +63,20 @@ class Added:
 
         self._write(after)
         try:
-            self.warnings = load(self.config).warnings
+            loaded = load(self.config)
         except ConfigError as error:
             self._write(self.before)
-            raise MasterError("bad_config", "\n".join(error.faults), "nothing was changed", 2) from error
+            faults = [self._in_words_of_the_line(fault) for fault in error.faults]
+            raise MasterError("bad_config", "\n".join(faults), "nothing was changed", 2) from error
+        self.warnings, self.nodes = loaded.warnings, loaded.nodes
+
+    def _in_words_of_the_line(self, fault: str) -> str:
+        """A fault of what was just added is one of an option: nobody has seen the file yet."""
+        found = re.fullmatch(rf".*{re.escape(FILE)}:{len(self.lines) + 1}:\d+: nodes\.\d+\.([\w.]+):? (.*)", fault)
+        if not found:
+            return fault
+        key = found[1].removeprefix("ssh.").replace("_", "-")
+        return f"{'NODE' if key == 'node-id' else f'--{key}'} {found[2]}"
 
     def undo(self) -> None:
         self._write(self.before)
@@ -85,8 +102,13 @@ class Added:
 )
 def add(session: Session, /, name: str, **given: Any) -> int:
     """Add a node, or a range of them, to the inventory and to the master that runs. Jobs run on."""
+    for key, value in given.items():
+        if value == "":
+            raise bad_request(f"--{key.replace('_', '-')} is empty", "leave it out")
     added = Added(session.config_path())
-    added.change("".join([*added.lines, entry(name, given)]))
+    added.change("".join([*added.lines, entry(check_name(name), given)]))
+    for trouble in unknown_names([node for node in added.nodes if str(node.name) not in added.known]):
+        say(trouble)
     words = f"{name} stands in {added.path}; next: mgpu node trust {text(name)}; mgpu nodes"
     return take_up(session, added, {"added": name}, words)
 
@@ -98,11 +120,66 @@ def remove(session: Session, /, name: str) -> int:
     mine = re.compile(rf"  - \{{node_id: {re.escape(text(name))}[,}}]")
     left = [line for line in added.lines if not mine.match(line)]
     if len(left) == len(added.lines):
-        raise bad_request(
-            f"{name} does not stand in {added.path}", "remove it where it stands, then: mgpu config reload"
-        )
+        raise not_there(check_name(name), added)
     added.change("".join(left) if any(line.startswith("  - ") for line in left) else None)
     return take_up(session, added, {"removed": name}, f"{name} is gone from {added.path}")
+
+
+def not_there(name: str, added: Added) -> MasterError:
+    """Why that node cannot be removed here."""
+    from mgpu.core.errors import RequestError
+    from mgpu.core.hostlist import expand, nearest
+
+    for line in added.lines:
+        whole = node_id(line)
+        try:
+            names = expand(whole)
+        except RequestError:
+            continue
+        if name in names:
+            return bad_request(
+                f"{name} was added with others as {whole}",
+                f"remove that, or edit {added.path}: then mgpu config reload",
+            )
+    if name in added.known:
+        return bad_request(
+            f"{name} does not stand in {added.path}", "remove it where it stands, then: mgpu config reload"
+        )
+    near = nearest(name, added.known)
+    meant = f": did you mean {near!r}?" if near else ""
+    return MasterError("not_found", f"there is no node {name!r}{meant}", "mgpu nodes lists them")
+
+
+def node_id(line: str) -> str:
+    """Of a line that `entry` wrote; "" = it is none."""
+    found = re.match(r'  - \{node_id: ("(?:[^"\\]|\\.)*"|[^,}\s]+)', line)
+    word = found[1] if found else ""
+    return str(json.loads(word)) if word.startswith('"') else word
+
+
+def unknown_names(nodes: Sequence[Any]) -> list[str]:
+    """Of the first of these, those whose name nobody knows, in words: it may be known later, so it is no fault."""
+    import socket
+
+    from mgpu.config import resolve
+    from mgpu.core.errors import ConfigError
+    from mgpu.doctor.finding import within
+
+    troubles = []
+    for node in nodes[:LOOKED_UP]:
+        try:
+            target = resolve(node.ssh)
+            if target.proxy_command or target.hops:
+                continue  # found from there
+            within(LOOK_UP_S, partial(socket.getaddrinfo, target.host, target.port))
+        except ConfigError as error:
+            troubles.append(f"{node.name}: {error.faults[0]}")
+        except TimeoutError:
+            return [*troubles, f"{node.name}: no name server answers for {node.ssh.host}"]
+        except (OSError, UnicodeError) as error:
+            why = (error.strerror if isinstance(error, OSError) else "") or error
+            troubles.append(f"{node.name}: {node.ssh.host} has no address: {why}; --ip or --hostname gives one")
+    return troubles
 
 
 def entry(name: str, given: dict[str, Any]) -> str:

@@ -6,10 +6,10 @@ import os
 import sys
 
 from mgpu.cli.nodes import barred, free_words, node_lines
-from mgpu.cli.session import Session, bad_request
+from mgpu.cli.session import Session, bad_request, check_name, node_path
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, say
-from mgpu.client.http import MasterError, quote
+from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
 
 AT_ONCE = 128  # probes that are waited for; they hold nothing in the master
@@ -94,7 +94,7 @@ def probe_several(session: Session, names: list[str]) -> int:
 
 
 def probe_one(session: Session, name: str) -> dict[str, Any]:
-    answer: dict[str, Any] = session.call("POST", f"/v1/nodes/{quote(name)}/probe", {})
+    answer: dict[str, Any] = session.call("POST", f"{node_path(name)}/probe", {})
     return answer
 
 
@@ -121,7 +121,7 @@ def down(session: Session, /, name: str, yes: bool) -> int:
     They end as a failure of the node, and those that may are run again elsewhere, although nobody knows that they have
     ended. Should the node come back, what still runs there is ended before it gets work again.
     """
-    path = f"/v1/nodes/{quote(name)}"
+    path = node_path(name)
     if not yes:
         lost = session.call("GET", f"{path}/lost")["lost"]
         if lost and not confirmed(f"Jobs {', '.join(map(str, lost))} may still run there. Give them up?"):
@@ -169,13 +169,13 @@ def nodes_meant(session: Session, names: tuple[str, ...], everywhere: bool) -> l
     if everywhere:
         return [node["node_id"] for node in session.call("GET", "/v1/nodes")["nodes"]]
     try:
-        return list(dict.fromkeys(each for name in names for each in expand(name)))
+        return list(dict.fromkeys(each for name in names for each in expand(check_name(name))))
     except RequestError as error:
         raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
 
 
 def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool) -> int:
-    path = f"/v1/nodes/{quote(name)}"
+    path = node_path(name)
     shown = session.call("GET", f"{path}/hostkeys")
     if shown["status"] == "same":
         report(session, name, 0, "its host keys are trusted already")

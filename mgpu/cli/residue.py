@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, node_path
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean as shown
 from mgpu.cli.text import duration, say, table
-from mgpu.client.http import MasterError, quote
+from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
 
 AT_ONCE = 16  # nodes asked; the master has as many threads for it
@@ -24,7 +24,7 @@ def show_residue(session: Session, names: tuple[str, ...]) -> int:
     """Of these nodes or of all: run directories of every database, whether something of them still lives, and the lease
     directories of GPUs."""
     if names:
-        wanted = [session.call("GET", f"/v1/nodes/{quote(name)}")["node_id"] for name in dict.fromkeys(names)]
+        wanted = [session.call("GET", node_path(name))["node_id"] for name in dict.fromkeys(names)]
     else:
         wanted = [node["node_id"] for node in session.call("GET", "/v1/nodes")["nodes"]]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -39,7 +39,7 @@ def show_residue(session: Session, names: tuple[str, ...]) -> int:
 def residue_of(session: Session, name: str) -> dict[str, Any]:
     """`error` says why a node did not answer."""
     try:
-        answer: dict[str, Any] = session.call("GET", f"/v1/nodes/{quote(name)}/residue")
+        answer: dict[str, Any] = session.call("GET", f"{node_path(name)}/residue")
     except MasterError as error:
         if error.code == "not_allowed":
             raise
@@ -96,7 +96,7 @@ def clean(session: Session, /, name: str, everything: bool, yes: bool) -> int:
     """
     from mgpu.cli.node import confirmed
 
-    path = f"/v1/nodes/{quote(name)}"
+    path = node_path(name)
     if everything and not yes:
         found = session.call("GET", f"{path}/residue")["run_directories"]
         strange = [item for item in found if not item["this_database"] and not item["alive"]]

@@ -7,10 +7,12 @@ import os
 import sys
 
 from mgpu.cli.text import clean, say
-from mgpu.client.http import MasterError
+from mgpu.client.http import MasterError, quote
 from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, locate
 from mgpu.client.master import Master
 from mgpu.lean_typing import Any
+
+LONGEST_NAME = 255  # more than any node's
 
 
 class Session:
@@ -86,6 +88,20 @@ def read_state_dir(config: str) -> str:
     except MgpuError as error:
         raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
     return str(state_dir) if state_dir else ""
+
+
+def check_name(name: str) -> str:
+    """Of a node, or of several: not a variable that was empty. Raises MasterError."""
+    if not name.strip():
+        raise bad_request("a node's name is missing", "mgpu nodes lists them")
+    return name
+
+
+def node_path(name: str) -> str:
+    """Where the master answers for a node. Raises MasterError for what can be none: no server takes any path."""
+    if len(name) > LONGEST_NAME:
+        raise MasterError("not_found", f"there is no node {name!r}", "mgpu nodes lists them")
+    return f"/v1/nodes/{quote(check_name(name))}"
 
 
 def bad_request(message: str, hint: str = "") -> MasterError:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from mgpu.cli.filters import job_number
 from mgpu.cli.nodes import machine_lines, node_lines
 from mgpu.cli.outcome import part_words, placed, why
-from mgpu.cli.session import Session, bad_request
+from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import clean, count, duration, local_time
-from mgpu.client.http import quote
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -27,7 +26,7 @@ def show(session: Session, /, kind: str, name: str | None) -> None:
     if name is None or kind not in ("job", "node"):
         asked = " ".join(filter(None, ("show", kind, name)))
         raise bad_request(f"{asked}: of what?", "mgpu show job ID, or mgpu show node NAME")
-    path = f"/v1/jobs/{job_number(name)}" if kind == "job" else f"/v1/nodes/{quote(name)}"
+    path = f"/v1/jobs/{job_number(name)}" if kind == "job" else node_path(name)
     answer = session.call("GET", path)
     if session.json:
         session.print_json(answer)

@@ -34,10 +34,14 @@ EXIT_CODES = {
 EXIT_CODES_BY_STATUS = {400: 2, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
 
+LONGEST_LINE, SHOWN = 4000, 400  # letters of what is said
+
+
 class MasterError(Exception):
     """What the master, or the way to it, refused. `code` is stable, `exit_code` is what a command ends with."""
 
     def __init__(self, code: str, message: str, hint: str = "", exit_code: int | None = None) -> None:
+        message, hint = shortened(message), shortened(hint)
         super().__init__(message)
         self.code = code
         self.message = message
@@ -46,6 +50,15 @@ class MasterError(Exception):
 
     def as_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+def shortened(text: str) -> str:
+    """Words that somebody gave stand in what is said of them: one of a megabyte is not said in full."""
+    if len(text) <= LONGEST_LINE:
+        return text
+    return "\n".join(
+        line if len(line) <= LONGEST_LINE else f"{line[:SHOWN]} ... {line[-SHOWN:]}" for line in text.split("\n")
+    )
 
 
 class NoMaster(MasterError):
@@ -79,6 +92,10 @@ def connect(endpoint: Endpoint) -> socket.socket:
         connection.settimeout(CONNECT_TIMEOUT_S)
         _connect(connection, endpoint.socket_path)
         check_server(connection, endpoint)
+    except PermissionError as error:
+        connection.close()
+        what = f"{endpoint.socket_path}: {error.strerror}: that master is another's"
+        raise MasterError("not_allowed", what, "name your own with --master, or ask its owner") from error
     except OSError as error:
         connection.close()
         raise NoMaster(f"no master answers at {endpoint.socket_path} ({error.strerror or error})") from error

@@ -113,6 +113,8 @@ def test_nodes_are_added_and_removed(lab: Lab, make_cluster: ClusterMaker) -> No
     until("the new node", lambda: cluster("srun", "-Q", "-w", "node002", "true", check=False).code == 0)
     assert "node002" in cluster.refused("node", "add", second.name)  # a second one of that name
     assert "does not stand in" in cluster.refused("node", "remove", "node001")
+    assert "there is no node 'node003'" in cluster.refused("node", "remove", "node003", code=1)
+    assert "did you mean 'node001'?" in cluster.refused("node", "remove", "noed001", code=1)
     job_id = cluster.submit("-w", "node002", "--", "sleep", "1000")
     cluster.await_running(job_id)
     assert f"still have jobs: node002 (job {job_id})" in cluster.refused("node", "remove", "node002")
