@@ -94,3 +94,33 @@ def test_what_a_node_tells_of_itself(cluster: Cluster) -> None:
     assert {"load", "memory_total_mib", "memory_available_mib", "disk_free_mib", "clock_offset_s"} <= set(found)
     told = cluster("show", "node", "node001").out
     assert "NVLink  0-1 x4" in told and "driver" in told
+
+
+@pytest.mark.usefixtures("separate_nodes")
+@pytest.mark.parametrize("obstruct", ["touch {0}", "ln -s / {0}", "mkdir -m 0 {0}"])
+def test_a_gpu_whose_lease_somebody_obstructs_is_left_alone(cluster: Cluster, obstruct: str) -> None:
+    node = cluster.lab.node("node001")
+    cluster("node", "probe", "node001")
+    path = f"/tmp/mgpu.lease.{node.gpus.uuid(0)}"
+    node.run(f"rm -rf {path}; {obstruct.format(path)}")
+    try:
+        placed = cluster.await_job(cluster.submit("-w", "node001", "--", "true"), "COMPLETED")
+        assert placed["allocation"][0]["devices"] == [1]
+        assert cluster.gpus("node001") == ["unknown", "free", "free", "free"]
+        assert f"lock path obstructed by something of {node.user}: {path}" in cluster("nodes").out
+    finally:
+        node.run(f"rm -rf {path}")
+    cluster("node", "probe", "node001")
+    assert cluster.gpus("node001") == ["free"] * 4
+
+
+@pytest.mark.usefixtures("separate_nodes")
+def test_an_nvidia_smi_without_end_is_a_fault_of_its_node_alone(lab: Lab, make_cluster: ClusterMaker) -> None:
+    home = lab.node("node001").run("echo ~").stdout.strip()
+    lab.node("node001").run("printf '#!/bin/sh\\nyes 0, GPU-1, A100, 81920\\n' >~/endless-smi; chmod +x ~/endless-smi")
+    lines = [line for line in lab.cluster_config().splitlines() if "node_id: node00" in line]
+    lines[0] = re.sub(r", gpu_count: \d+", f", nvidia_smi: {home}/endless-smi", lines[0])
+    cluster = make_cluster(lab, nodes="nodes:\n" + "\n".join(lines) + "\n")
+    assert "nvidia-smi printed more than 1024 KiB: not its usual output" in cluster("nodes").out
+    assert cluster.gpus("node001") == []
+    cluster("srun", "-Q", "-w", "node002", "true")
