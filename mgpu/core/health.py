@@ -19,6 +19,7 @@ from mgpu.core.observation import Node, Observation
 
 _FIRST_RETRY_S = 1.0
 _REST = 2.0  # times what nvidia-smi took
+_LONGEST_REST_S = 600.0  # from one that hangs
 _DRAINS = (NodeState.DRAINING, NodeState.DRAINED)
 
 
@@ -81,9 +82,12 @@ def _move(node: Node, state: NodeState, now: float) -> Node:
 
 def next_probe_in(node: Node, heartbeat_s: float, jitter: float) -> float:
     """Seconds until the next regular probe; `jitter` in [0, 1). After failures soon, then ever more rarely; and a
-    nvidia-smi that is slow or hangs is left alone for longer than it was busy with us."""
+    nvidia-smi that is slow is left alone for longer than it was busy with us, one that hangs ever longer."""
     if node.failures == 0:
-        busy_s = node.observation.smi_took_s if node.observation else 0
-        return max(heartbeat_s, _REST * busy_s) * (0.9 + 0.2 * jitter)
+        busy_s, hangs = (node.observation.smi_took_s, node.observation.hangs) if node.observation else (0, 0)
+        rest = max(heartbeat_s, _REST * busy_s)
+        if hangs > 1:
+            rest = max(rest, min(rest * 2.0 ** min(hangs - 1, 12), _LONGEST_REST_S))
+        return rest * (0.9 + 0.2 * jitter)
     pause: float = _FIRST_RETRY_S * 2.0 ** min(node.failures - 1, 12)
     return min(pause, max(heartbeat_s, 30.0)) * (0.75 + 0.5 * jitter)

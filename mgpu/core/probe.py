@@ -9,7 +9,7 @@ from dataclasses import replace
 from mgpu.core.model import DeviceUuid, NodeName
 from mgpu.core.observation import GpuProcess, GpuReading, Machine, Observation, RawProbe
 from mgpu.core.signals import signal_name
-from mgpu.core.smi.facts import HUNG, KIB, TOO_MUCH, parse_machine, parse_obstructed, parse_trouble
+from mgpu.core.smi.facts import HUNG, KIB, STILL_HANGS, TOO_MUCH, parse_machine, parse_obstructed, parse_trouble
 from mgpu.core.smi.gpus import MOST_GPUS, OLD_FIELDS, parse_gpus, too_many
 from mgpu.core.smi.mig import parse_instances
 from mgpu.core.smi.processes import MOST_PROCESSES, SmiProcess, SmiProcesses, parse_processes
@@ -58,6 +58,7 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
         trouble=parse_trouble(raw),
         machine=parse_machine(raw, told.driver, told.cuda, known.machine if known else Machine()),
         smi_took_s=raw.took_s,
+        hangs=1 + (known.hangs if known else 0) if {raw.gpu_status, raw.pids_status} & {HUNG, STILL_HANGS} else 0,
     )
 
 
@@ -121,6 +122,8 @@ def _gpu_fault(raw: RawProbe, any_row: bool) -> str:
     first = next(iter(told), "it printed nothing")
     if raw.gpu_status == HUNG:
         return "nvidia-smi hung and was killed: look at dmesg on the node, a reboot may be needed"
+    if raw.gpu_status == STILL_HANGS:
+        return "nvidia-smi hangs and cannot be ended: look at dmesg on the node, a reboot may be needed"
     if how := _cut_short(raw.gpu_status):
         return f"nvidia-smi {how}"
     if raw.gpu_status == _MISMATCH or "version mismatch" in text:

@@ -90,6 +90,9 @@ def test_probes_come_soon_after_a_failure_and_then_ever_more_rarely() -> None:
     assert [next_probe_in(node(N.UP), 30.0, jitter) for jitter in (0.0, 0.5)] == [27.0, 30.0]
     slow = node(N.UP, observation=replace(GOOD, smi_took_s=45))
     assert [next_probe_in(slow, heartbeat_s, 0.5) for heartbeat_s in (30.0, 120.0)] == [90.0, 120.0]
+    hung = [node(N.UP, observation=replace(GOOD, smi_took_s=45, hangs=count)) for count in range(1, 6)]
+    assert [next_probe_in(one, 30.0, 0.5) for one in hung] == [90.0, 180.0, 360.0, 600.0, 600.0]
+    assert next_probe_in(node(N.UP, observation=replace(GOOD, hangs=9999)), 900.0, 0.5) == 900.0
     pauses = [next_probe_in(node(N.DOWN, failures=count), 10.0, 0.5) for count in range(1, 9)]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     assert next_probe_in(node(N.DOWN, failures=10_000), 120.0, 0.5) == 120.0

@@ -237,6 +237,17 @@ def test_bus_ids_are_compared_as_numbers() -> None:
     assert bus_number("[N/A]") is None
 
 
+def test_how_often_on_end_it_hung() -> None:
+    seen, counts = parsed(), []
+    for status, pids in ((124, 127), (75, 75), (0, 124), (0, 0), (124, 127)):
+        raw = replace(GOOD, gpu_status=status, pids_status=pids)
+        seen = parse_probe(NodeName("gpu01"), raw, 1002.0, seen)
+        counts.append(seen.hangs)
+    assert counts == [1, 2, 3, 0, 1]
+    left = replace(GOOD, gpu_status=75, pids_status=75, gpu_text="")
+    assert parse_probe(NodeName("gpu01"), left, 1002.0).fault.startswith("nvidia-smi hangs and cannot be ended: ")
+
+
 @pytest.mark.parametrize("boot", ["boot", "another"])
 def test_gpus_of_a_driver_that_hangs_are_listed_as_unknown_until_the_next_boot(boot: str) -> None:
     before = parsed()

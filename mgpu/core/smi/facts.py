@@ -13,6 +13,7 @@ from mgpu.core.smi.topology import parse_topology
 KERNEL_LINES = 5
 _MOST_LEASES = 600
 HUNG = 124  # exit status of what had to be ended, its time being up
+STILL_HANGS = 75  # told instead of asking: one of an earlier look could not be ended
 TOO_MUCH = 153  # of what printed more than the node's half takes (KIB of nvidia-smi)
 KIB = 1024
 _LOAD = re.compile(r"\d{1,6}(\.\d{1,4})?", re.ASCII)

@@ -221,6 +221,19 @@ $2"
   tell "$answer"
 }
 
+# alone: whether no nvidia-smi of an earlier look is left. One that hangs in the kernel cannot be ended: it inherits this lock
+# and keeps it for as long as it is there, and none is started beside it
+alone() {
+  [ -d "$root" ] || (umask 077 && mkdir -p "$root") 2>/dev/null || return 0
+  [ -r "$root" ] || return 0
+  exec 8<"$root"
+  "$flock" -n -E 75 8
+  [ $? = 75 ] || return 0
+  gpus_status=75
+  pids_status=75
+  return 1
+}
+
 # probe SMI TIMEOUT FIELDS SLOW CHECK CHECK_TIMEOUT: SLOW 1 = also what seldom changes
 op_probe() {
   told=
@@ -239,7 +252,7 @@ op_probe() {
   [ -z "$value" ] || ask_check "$6" "$value"
   gpus_status=127
   pids_status=127
-  if [ -n "$smi" ]; then
+  if [ -n "$smi" ] && alone; then
     uptime_now
     began=${uptime%.*}
     ask_all "$2" "$3" "$4"
@@ -248,6 +261,7 @@ op_probe() {
     uptime_now
     part took $((${uptime%.*} - began))
   fi
+  exec 8<&-
   [ "$4" != 1 ] || part epoch "$(date +%s)"  # last: we compare it with the time at which it arrives
   printf '%s\n%s %s end ok %s %s\n' "$told" "$mark" "$id" "$gpus_status" "$pids_status"
 }
