@@ -171,6 +171,8 @@ class ShellRunner:
             yield from shell.events()
 
     def probe(self, wanted: ProbeWanted) -> RawProbe:
+        if wanted.slow:
+            self._fields = FIELDS  # it may be another driver by now
         with self._session.shell() as shell:
             reply = shell.request(
                 "probe",

@@ -86,6 +86,9 @@ def test_fields_that_a_driver_does_not_know_are_left_out_and_that_is_remembered(
     raw = bench.runner.probe(ProbeWanted())
     assert (raw.fields, raw.gpu_status, raw.gpu_text) == (known, 0, "row\n")
     assert len([line for line in asked.read_text().splitlines() if "query-gpu" in line]) == 1
+    stand_in(bench, "echo row")  # another driver
+    assert bench.runner.probe(ProbeWanted()).fields == known
+    assert bench.runner.probe(ProbeWanted(slow=True)).fields == FIELDS
 
 
 def test_a_driver_that_refuses_everything_is_not_asked_for_ever(bench: Workbench) -> None:
