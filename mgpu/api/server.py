@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from mgpu.api.app import build_app
 from mgpu.core.errors import StoreError
@@ -22,6 +24,19 @@ SHUTDOWN_S = 3.0  # for answers that are being made
 BACKLOG = 512
 PATH_LIMIT = 107  # of the kernel
 WATCH_S = 1.0  # how long the socket's file may be missing
+
+
+class _OneLine(logging.Filter):
+    """What is no HTTP is its sender's mistake: it has a line in the log, and not the way through our code."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.msg, record.args, record.exc_info = "a request that is none: %.200r", (error.message,), None
+        return True
+
+
+logging.getLogger("aiohttp.server").addFilter(_OneLine())
 
 
 class Server:

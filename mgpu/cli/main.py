@@ -25,7 +25,7 @@ COMMANDS = {
     "cancel": ("mgpu.cli.cancel:cancel", "End jobs."),
     "update": ("mgpu.cli.update:update", "Change the time limit of a job."),
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
-    "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, down, clean."),
+    "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, resume, down, clean."),
     "doctor": ("mgpu.cli.doctor:doctor", "Why a node or the master does not do what it should."),
     "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
     "simulate": ("mgpu.cli.simulate:simulate", "Replay a job log through the planner."),

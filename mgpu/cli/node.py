@@ -8,7 +8,7 @@ import sys
 from mgpu.cli.nodes import barred, free_words, node_lines
 from mgpu.cli.session import Session, bad_request, check_name, node_path
 from mgpu.cli.syntax import Argument, Group, Option, command
-from mgpu.cli.text import clean, count, say
+from mgpu.cli.text import clean, count, in_local_time, say
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
 
@@ -85,7 +85,7 @@ def probe_several(session: Session, names: list[str]) -> int:
                 continue
             status = status or int(bool(answer.get("probe_failure")))
             if not session.json:
-                print(found(answer), flush=True)
+                print(in_local_time(found(answer)), flush=True)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if session.json:

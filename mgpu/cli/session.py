@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import clean, in_local_time, say
 from mgpu.client.http import MasterError, quote
 from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, locate
 from mgpu.client.master import Master
@@ -63,7 +63,7 @@ class Session:
         print(json.dumps(document, indent=2 if os.isatty(1) else None))
 
     def print_lines(self, lines: list[str]) -> None:
-        print("\n".join(lines))
+        print(in_local_time("\n".join(lines)))
 
     def print_error(self, error: MasterError) -> None:
         """What and what to do, in one line; a JSON document when --json was given."""

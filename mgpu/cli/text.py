@@ -183,7 +183,23 @@ def ranges(indices: Sequence[int]) -> str:
     return ",".join(first if first == last else f"{first}-{last}" for first, last in labels)
 
 
+def in_local_time(text: str) -> str:
+    """The master writes `2026-12-01 08:00 UTC` into its reasons; people read one clock alone, their own."""
+    if " UTC" not in text:
+        return text
+    import re
+
+    return re.sub(r"\b(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC\b", _local_minute, text)
+
+
+def _local_minute(found: Any) -> str:
+    try:
+        return local_time(f"{found[1]}T{found[2]}:00Z")[:16]
+    except (ValueError, OverflowError):
+        return str(found[0])
+
+
 def say(text: str) -> None:
     """One line of ours on stderr. A stderr that is gone is no reason to fail."""
     with suppress(OSError, ValueError):
-        print(f"mgpu: {clean(text)}", file=sys.stderr, flush=True)
+        print(f"mgpu: {clean(in_local_time(text))}", file=sys.stderr, flush=True)

@@ -187,8 +187,9 @@ def _window(value: Any) -> Window:
     if wrong is not None:
         raise ValueError(f"unknown key {wrong!r}{did_you_mean(str(wrong), _WINDOW_KEYS)}")
     told = {key: value.get(key) or "" for key in _WINDOW_KEYS}
-    if not all(isinstance(each, str) and each.isprintable() for each in told.values()):
-        raise ValueError("must be text")
+    bad = next((key for key, each in told.items() if not isinstance(each, str) or not each.isprintable()), None)
+    if bad is not None:
+        raise ValueError(f"{bad} must be text, without control characters")
     start, end = times.moment(told["from"]), times.moment(told["to"])
     if end <= start:
         raise ValueError(f"ends at {told['to']}, before it begins")

@@ -39,7 +39,7 @@ def _order(context: Context, caller: Caller, name: str, payload: Mapping[str, An
     require_operator(context, caller, f"{'drain' if drain else 'resume'} nodes")
     config = context.node_config(name)
     read.only_keys(payload, _KEYS, "the key")
-    reason = read.line(payload, "reason", _LONGEST_REASON).strip()
+    reason = read.line({"--reason": payload.get("reason")}, "--reason", _LONGEST_REASON).strip()
     words = _words(payload.get("gpus"))
     view = next((view for view in context.control.views() if view.name == config.name), None)
     before = _stored(context, config.name)

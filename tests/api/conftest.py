@@ -40,7 +40,8 @@ def observation(node: NodeName, at: float) -> Observation:
         for index in range(2)
     )
     outsider = GpuProcess(4242, gpus[1].uuid, 512, "carol", "python", 60)
-    return Observation(node, at, "boot", f"{node}.lab", gpus, (outsider,) if node == "gpu01" else ())
+    processes = (outsider,) if node == "gpu01" else ()
+    return Observation(node, at, "boot", f"{node}.lab", gpus, processes=processes)
 
 
 class Desk:

@@ -275,3 +275,14 @@ def test_slow_nodes_hold_up_neither_the_queue_nor_other_nodes(served):
         outcome.set_result("")
     for probe in probes:
         probe.join()
+
+
+def test_what_is_no_request_is_a_line_in_the_log(served, caplog):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(served.endpoint.socket_path)
+        client.sendall(b"GET /v1/nodes/" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 400 " in client.recv(100)
+    wanted = [record for record in caplog.records if "a request that is none" in record.getMessage()]
+    assert len(wanted) == 1
+    assert not wanted[0].exc_info
+    assert len(wanted[0].getMessage()) < 300

@@ -6,7 +6,8 @@ import json
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -170,6 +171,27 @@ def test_where_nothing_may_start_nothing_is_called_free(
     assert said.startswith(f"gpu01  {state}  2 GPUs, none for jobs: {word}  A100")
     assert "free" not in said
     assert said.splitlines()[3].split()[-1] == "unused"
+
+
+@pytest.fixture
+def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "XYZ-3")
+    time.tzset()
+    yield
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.mark.usefixtures("three_hours_east")
+def test_times_in_reasons_are_the_readers_own(peer: Peer, mgpu: Callable) -> None:
+    reason = "drained by root: fans, 08:00 UTC (since 2026-06-01 22:30 UTC)"
+    node = {**NODES[0], "state": "DRAINED", "reason": reason}
+    peer.answers["GET", "/v1/nodes"] = {"nodes": [node]}
+    assert mgpu("nodes").out.splitlines()[1] == "  drained by root: fans, 08:00 UTC (since 2026-06-02 01:30)"
+    assert json.loads(mgpu("nodes", "--json").out)["nodes"][0]["reason"] == reason
+    answer = {"job_id": 17, "state": "PENDING", "reason": "NodeDrained", "detail": reason}
+    peer.answers["GET", "/v1/jobs/17/why"] = answer
+    assert mgpu("why", "17").out.endswith("(since 2026-06-02 01:30)\n")
 
 
 def test_planned_maintenance_stands_in_the_table(peer: Peer, mgpu: Callable) -> None:

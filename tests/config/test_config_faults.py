@@ -186,7 +186,11 @@ def test_an_empty_inventory_folder_is_a_fault() -> None:
         ("{from: 2026-12-01 08:00}", "must be like {from: 2026-12-01 08:00, to: 2026-12-01 12:00, reason: ...}"),
         ("{from: 2026-12-01 08:00, to: 2026-12-01 12:00, raeson: x}", "unknown key 'raeson' - did you mean 'reason'?"),
         ("{from: 2026-12-01 08:00, to: 2026-12-01 08:00}", "ends at 2026-12-01 08:00, before it begins"),
-        ("{from: [1], to: 2026-12-01 08:00}", "must be text"),
+        ("{from: [1], to: 2026-12-01 08:00}", "from must be text, without control characters"),
+        (
+            '{from: 2026-12-01 08:00, to: 2026-12-01 09:00, reason: "a\\eb"}',
+            "reason must be text, without control characters",
+        ),
         (
             "{from: tomorrow, to: 2026-12-01 08:00}",
             "'tomorrow' is no day and time: write it like 2026-12-01 08:00 (local time of the head node)",
