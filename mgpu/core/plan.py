@@ -124,6 +124,7 @@ class DeviceView:
     reason: str = ""
     job_id: JobId | None = None
     suspect: bool = False  # given to jobs last
+    conflict: str = ""  # who else is on it while a job holds it
 
     @property
     def slice(self) -> bool:

@@ -185,6 +185,7 @@ def _device(
         reason=reason,
         job_id=job,
         suspect=suspect is not None,
+        conflict=_several(others, holds) if others and job is not None else "",
     )
 
 

@@ -28,6 +28,7 @@ from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
+from mgpu.master.conflicts import Conflicts
 from mgpu.master.edited import Edited
 from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Word
 from mgpu.master.link import NodeLink
@@ -96,6 +97,7 @@ class Master:
         self._gone: dict[NodeName, deque[Gone]] = {}
         self._probing = Probing(self._links, config, self.stopping, clock)
         self._troubles = Troubles()
+        self._conflicts = Conflicts(store)
         self._edited = Edited(config)
         self._busy_at = self._moved_at = self._clock.monotonic()
 
@@ -150,6 +152,8 @@ class Master:
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._plan(board, now)
+        for job_id in self._conflicts.tell(self._views, now):
+            self._spool.notify(job_id)
         after = self._config.unhealthy_after
         up = {name for name, node in self._nodes.items() if health.in_contact(node, after)}
         answering = {name for name in up if not self._nodes[name].failures}

@@ -135,9 +135,10 @@ def test_outsiders_are_seen_named_and_avoided(cluster: Cluster) -> None:
 
 
 def test_who_comes_to_a_gpu_that_is_allocated_is_a_conflict(cluster: Cluster) -> None:
-    """Shown on the node and on the job, which runs on."""
-    job_id = cluster.submit("--node-gpu-ids", "node001:2", "--", "sleep", "1000")
-    cluster.await_running(job_id)
+    """Shown on the node and on the job, which runs on, and told to its owner once."""
+    started = cluster.start("srun", "--node-gpu-ids", "node001:2", "--", "sleep", "1000")
+    started.read_until("runs on")
+    [job_id] = cluster.active_jobs()
     node = cluster.lab.node("node001")
     pid = int(node.fault("outsider", 2, "bob"))
     try:
@@ -146,10 +147,14 @@ def test_who_comes_to_a_gpu_that_is_allocated_is_a_conflict(cluster: Cluster) ->
         [trouble] = cluster.json("show", "job", job_id)["device_trouble"]
         assert trouble.startswith(f"node001 GPU 2: conflict with bob, pid {pid}, sleep")
         assert f"conflict with bob, pid {pid}" in cluster("show", job_id).out
+        told = f"somebody else is on GPU 2 of node001, which this job holds: bob, pid {pid}, sleep"
+        started.read_until(told)
     finally:
         node.fault("outsider", "stop")
     until("no conflict", lambda: not cluster.json("node", "probe", "node001")["gpus"][2]["reason"].count("conflict"))
     assert cluster.job(job_id)["state"] == "RUNNING"
+    cluster("cancel", job_id)
+    assert started.finish().err.count("somebody else") == 1
 
 
 def test_two_masters_never_share_a_gpu(cluster: Cluster, make_cluster: ClusterMaker) -> None:
