@@ -8,7 +8,7 @@ from pathlib import Path
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, say
-from mgpu.client.http import NoMaster
+from mgpu.client.http import NoMaster, shortened
 from mgpu.client.lock import is_held
 from mgpu.lean_typing import Any
 
@@ -42,8 +42,8 @@ def check(session: Session, /, file: str | None) -> int:
             session.print_json({"ok": False, "config": path, "nodes": [], "warnings": [], "faults": error.faults})
         else:
             for fault in error.faults:
-                print(clean(fault))
-            say(f"{count(len(error.faults), 'fault')} in {path}")
+                print(clean(shortened(fault)))
+            say(shortened(f"{count(len(error.faults), 'fault')} in {path}"))
         return 1
     names = [str(node.name) for node in loaded.nodes]
     if session.json:

@@ -35,6 +35,7 @@ EXIT_CODES_BY_STATUS = {400: 2, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
 
 LONGEST_LINE, SHOWN = 4000, 400  # letters of what is said
+LONGEST_PATH = 8000  # what the server takes, less the words around it
 
 
 class MasterError(Exception):
@@ -137,6 +138,8 @@ def request_head(endpoint: Endpoint, method: str, path: str, version: str, extra
     if endpoint.config is not None:
         headers["X-Mgpu-Config"] = endpoint.config
     lines = [f"{method} {path} HTTP/{version}", *(f"{name}: {value}" for name, value in headers.items())]
+    if len(path) > LONGEST_PATH:
+        raise MasterError("bad_request", "the names or filters given are too long for one request", "give fewer")
     if any(ord(letter) < 32 for line in lines for letter in line):
         raise MasterError("bad_request", f"the path {endpoint.config!r} holds control characters", "rename it")
     return os.fsencode("\r\n".join(lines) + "\r\n\r\n")

@@ -41,19 +41,31 @@ def only_keys(source: Mapping[str, Any], known: Iterable[str], what: str) -> Non
             )
 
 
+class Options(dict[str, Any]):
+    """Those of a job: in what is said of one it has the name under which it was typed."""
+
+
+def spoken(source: Mapping[str, Any], key: str) -> str:
+    return f"--{key.replace('_', '-')}" if isinstance(source, Options) else key
+
+
+def _named(what: str) -> str:
+    return what if what.startswith("--") else f"'{what}'"
+
+
 def text(source: Mapping[str, Any], key: str, most: int = MAX_OPTION) -> str:
     """The text at `key`, "" if it is absent or null."""
     value = source.get(key)
-    return "" if value is None else checked_text(value, key, most)
+    return "" if value is None else checked_text(value, spoken(source, key), most)
 
 
 def checked_text(value: Any, what: str, most: int) -> str:
     if not isinstance(value, str):
-        raise RequestError(f"'{what}' must be a text, not {type(value).__name__}")
+        raise RequestError(f"{_named(what)} must be a text, not {type(value).__name__}")
     if "\0" in value:
-        raise RequestError(f"'{what}' must not hold a NUL character")
+        raise RequestError(f"{_named(what)} must not hold a NUL character")
     if size_of(value, what) > most:
-        raise RequestError(f"'{what}' is longer than {most} bytes")
+        raise RequestError(f"{_named(what)} is longer than {most} bytes")
     return value
 
 
@@ -61,14 +73,14 @@ def size_of(value: str, what: str) -> int:
     try:
         return len(value.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError as error:
-        raise RequestError(f"'{what}' is not a valid text: it holds half a character") from error
+        raise RequestError(f"{_named(what)} is not a valid text: it holds half a character") from error
 
 
 def line(source: Mapping[str, Any], key: str, most: int = 4096) -> str:
     """A text without control characters."""
     value = text(source, key, most)
     if any(letter < " " or letter == "\x7f" for letter in value):
-        raise RequestError(f"'{key}' must not hold control characters")
+        raise RequestError(f"{_named(spoken(source, key))} must not hold control characters")
     return value
 
 
@@ -77,7 +89,7 @@ def flag(source: Mapping[str, Any], key: str) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise RequestError(f"'{key}' must be true or false")
+        raise RequestError(f"{_named(spoken(source, key))} must be true or false")
     return value
 
 

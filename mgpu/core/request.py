@@ -45,7 +45,7 @@ def parse_submission(
 ) -> tuple[JobSpec, list[str]]:
     """The job and notices for the user's stderr. Raises RequestError, or NotAllowed for a closed partition."""
     read.only_keys(payload, _KEYS, "the key")
-    options = read.mapping(payload, "options")
+    options = read.Options(read.mapping(payload, "options"))
     read.only_keys(options, _OPTIONS, "the option")
     kind = _kind(payload)
     command = _command(read.mapping(payload, "command"))

@@ -63,8 +63,8 @@ def test_single_gpus(served: Served) -> None:
         ({"gpus": "0"}, "gpus must be a list of GPU indices or UUIDs"),
         ({"gpus": [None]}, "gpus must be a list of GPU indices or UUIDs"),
         ({"gpus": ["0-9999"]}, "more than 256 GPUs of one node are named"),
-        ({"reason": "two\nlines"}, "'--reason' must not hold control characters"),
-        ({"reason": "x" * 301}, "'--reason' is longer than 300 bytes"),
+        ({"reason": "two\nlines"}, "--reason must not hold control characters"),
+        ({"reason": "x" * 301}, "--reason is longer than 300 bytes"),
         ({"reasons": "x"}, "the key 'reasons' is not known to this master: did you mean 'reason'?"),
     ],
 )

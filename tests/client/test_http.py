@@ -121,3 +121,28 @@ def test_a_crowd_before_the_master_is_no_missing_master(tmp_path: Path) -> None:
     for one in (*crowd, *accepted, listener):
         one.close()
     assert len(accepted) == many
+
+
+def test_what_was_given_is_not_said_in_full(tmp_path: Path) -> None:
+    error = http.MasterError("bad_request", f"first\n'{'x' * 100_000}' is wrong", "y" * 5000)
+    assert (
+        len(error.message) < 1000 and error.message.startswith("first\n'xxx") and error.message.endswith("' is wrong")
+    )
+    assert len(error.hint) < 1000
+    with pytest.raises(http.MasterError, match="too long for one request") as caught:
+        http.request(endpoint(tmp_path / "s"), "GET", "/v1/jobs?states=" + "x" * 60_000)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+def test_a_socket_that_one_may_not_use_is_told_as_that(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with Peer(tmp_path / "s"):
+        (tmp_path / "s").chmod(0o600)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(http.MasterError, match="Permission denied") as caught:
+                http.request(endpoint(tmp_path / "s"), "GET", "/v1/status")
+        finally:
+            os.seteuid(0)
+    assert (caught.value.code, caught.value.exit_code) == ("not_allowed", 77)
