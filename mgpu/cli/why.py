@@ -6,7 +6,7 @@ from mgpu.cli.filters import job_number
 from mgpu.cli.outcome import why as reason_of
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, command
-from mgpu.cli.text import clean, table, terminal_columns
+from mgpu.cli.text import clean, in_local_time, table, terminal_columns
 
 EXAMPLES = """
 Example:
@@ -24,7 +24,7 @@ def why(session: Session, /, job_id: str) -> None:
         return
     because = clean(reason_of(answer))
     lines = [f"job {answer['job_id']} {clean(answer['state'])}" + (f": {because}" if because else "")]
-    rows = [(clean(each["node"]), clean(each["reason"])) for each in answer.get("nodes") or ()]
+    rows = [(clean(each["node"]), in_local_time(clean(each["reason"]))) for each in answer.get("nodes") or ()]
     if rows:
         lines += table(("NODE", "REASON"), wrapped(rows), shrink=((0, 12),), indent="  ")
     session.print_lines(lines)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from mgpu.core.feasible import Ask, enough, examine
+from mgpu.core.hostlist import fold
 from mgpu.core.model import JobId, NodeName
 from mgpu.core.placement import place
 from mgpu.core.plan import Barred, DeviceState, NodeView, PendingJob, Reservation, Start, Wait
@@ -179,9 +180,15 @@ def _serves(node: NodeView, ask: Ask) -> bool:
 
 
 def _why_down(nodes: Sequence[NodeView], ask: Ask) -> str:
-    reasons = [(ask.closed.get(node.name) if node.usable else "") or node.reason or "not usable" for node in nodes[:3]]
-    shown = "; ".join(f"{node.name}: {reason}" for node, reason in zip(nodes[:3], reasons, strict=True))
-    return shown if len(nodes) <= 3 else f"{shown}; and {len(nodes) - 3} more"
+    """Nodes of the same reason together."""
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        reason = (ask.closed.get(node.name) if node.usable else "") or node.reason or "not usable"
+        groups.setdefault(reason, []).append(node.name)
+    shown = list(groups.items())[:3]
+    more = len(nodes) - sum(len(names) for _, names in shown)
+    said = "; ".join(f"{fold(names)}: {reason}" for reason, names in shown)
+    return f"{said}; and {more} more" if more else said
 
 
 def _short_of(nodes: Sequence[NodeView], ask: Ask) -> str:

@@ -127,6 +127,12 @@ WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
     (USED, {"gpus": 13}, "BadConstraints", "needs 13 GPUs, there are 12: use -G 12"),
     (USED, {"policy": "mine"}, "PolicyError", "policy mine failed: not known"),
     ([down("a", "no route", "....")], {}, "NodeDown", "a: no route"),
+    (
+        [*(down(f"a{number}", "fans", "....") for number in range(9)), down("b", "dust", "....")],
+        {},
+        "NodeDown",
+        "too few nodes that could do it are usable: a[0-8]: fans; b: dust",
+    ),
     ([down("a", "fans", "....", barred=Barred.DRAINED)], {}, "NodeDrained", "a: fans"),
     ([down("a", "fans", "....", barred=Barred.MAINTENANCE)], {}, "Maintenance", "a: fans"),
     (
