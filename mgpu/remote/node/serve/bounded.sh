@@ -24,8 +24,9 @@ bounded() {
           case $status in 137 | 143) [ $((${uptime%.*} - since)) -lt "$limit" ] || status=124 ;; esac
           printf %s $status >&3
         } 4>&- | {
+          [ "$rest" = more ] || exec head -c "$size"
           head -c "$size"
-          [ "$rest" = less ] || cat >/dev/null
+          exec cat >/dev/null
         } >&4 3>&- 4>&-
       } 3>&1
     )
