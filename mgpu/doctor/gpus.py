@@ -19,6 +19,7 @@ SLOW_PROBE_S = 5.0
 RESIDUE_S = 20.0
 MANY_RUNS = 1000
 MUCH_KIB = 10 << 20
+NO_LEASES = "lock path obstructed: "  # by nothing of anybody: it is their folder that cannot be written
 
 
 def nvidia_smi(case: Case) -> Iterator[Finding]:
@@ -56,6 +57,9 @@ def gpus(case: Case) -> Iterator[Finding]:
     seen = case.observation
     if seen is None or seen.fault:
         yield skipped("gpus", "nvidia-smi does not tell them")
+        return
+    if seen.gpus and all(gpu.doubt.startswith(NO_LEASES) for gpu in seen.gpus):
+        yield skipped("gpus", "no lease can be made there: see locks")
         return
     facts = case.node.facts
     node = Node(facts.name, NodeState.UP, observation=seen, last_seen=seen.at)
