@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from mgpu.cli.config import ask_to_reload
@@ -160,21 +159,23 @@ def node_id(line: str) -> str:
 def unknown_names(nodes: Sequence[Any]) -> list[str]:
     """Of the first of these, those whose name nobody knows, in words: it may be known later, so it is no fault."""
     import socket
+    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import TimeoutError as NoAnswer
 
     from mgpu.config import resolve
     from mgpu.core.errors import ConfigError
-    from mgpu.doctor.finding import within
 
     troubles = []
+    pool = ThreadPoolExecutor(1)  # a name server that is gone is not waited for
     for node in nodes[:LOOKED_UP]:
         try:
             target = resolve(node.ssh)
             if target.proxy_command or target.hops:
                 continue  # found from there
-            within(LOOK_UP_S, partial(socket.getaddrinfo, target.host, target.port))
+            pool.submit(socket.getaddrinfo, target.host, target.port).result(LOOK_UP_S)
         except ConfigError as error:
             troubles.append(f"{node.name}: {error.faults[0]}")
-        except TimeoutError:
+        except NoAnswer:
             return [*troubles, f"{node.name}: no name server answers for {node.ssh.host}"]
         except (OSError, UnicodeError) as error:
             why = (error.strerror if isinstance(error, OSError) else "") or error
