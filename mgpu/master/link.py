@@ -230,6 +230,7 @@ class NodeLink:
         except RemoteError as error:
             if not self._closed:
                 log.info("%s: events: %s", self.name, error)
+                self._lost(error)  # before anybody tries to get there again: that takes its time
                 threading.Event().wait(EVENTS_PAUSE_S)
                 self._inbox.wake()
         finally:

@@ -17,7 +17,6 @@ import paramiko
 from mgpu.remote.errors import RemoteError, Trouble
 
 CHUNK = 256 * 1024  # read much at a time: recv(4096) costs 5 times the CPU
-OPEN_TIMEOUT_S = 20.0
 
 
 class Channel(Protocol):
@@ -81,10 +80,12 @@ class SshConnection:
         transport: paramiko.Transport,
         address: str,
         sock: socket.socket | None,
+        timeout_s: float,
         logins: tuple[Login, ...] = (),
         release: Callable[[], None] = lambda: None,
     ) -> None:
         self._release = release
+        self._timeout_s = timeout_s
         self._transport = transport
         self._sock = sock
         self.address = address
@@ -96,8 +97,8 @@ class SshConnection:
 
     def open_channel(self, command: str) -> Channel:
         try:
-            channel = self._transport.open_session(timeout=OPEN_TIMEOUT_S)
-            channel.settimeout(OPEN_TIMEOUT_S)
+            channel = self._transport.open_session(timeout=self._timeout_s)
+            channel.settimeout(self._timeout_s)
             channel.exec_command(command)
         except paramiko.ChannelException as error:
             raise RemoteError(f"the node refuses another session: {error.text}", Trouble.REFUSED) from error
@@ -110,7 +111,7 @@ class SshConnection:
         opened: list[paramiko.Channel] = []
         try:
             while len(opened) < most:
-                opened.append(self._transport.open_session(timeout=OPEN_TIMEOUT_S))
+                opened.append(self._transport.open_session(timeout=self._timeout_s))
         except paramiko.ChannelException:
             pass  # refused: that is the answer
         except (paramiko.SSHException, OSError, EOFError) as error:

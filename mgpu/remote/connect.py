@@ -42,6 +42,16 @@ class LoginLimits:
     login_s: float = 30.0
     dead_peer_s: float = 60.0
 
+    @property
+    def sign_of_life_s(self) -> int:
+        """After so much silence we say something that has to be acknowledged."""
+        return max(1, int(self.dead_peer_s / 4))
+
+    @property
+    def unheard_s(self) -> float:
+        """So long it may go without, so that all in all it is no longer than `dead_peer_s`."""
+        return max(1.0, self.dead_peer_s - self.sign_of_life_s - WAKE_S)
+
 
 @dataclass(frozen=True, slots=True)
 class OfferedKeys:
@@ -85,7 +95,9 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
     """Raises RemoteError with a reason that says what to do."""
     if not target.hops:
         chain = _login((target,), node, own_known_hosts, limits, None)
-        return SshConnection(chain.transport, _address(chain.sock, target), chain.sock, chain.logins)
+        return SshConnection(
+            chain.transport, _address(chain.sock, target), chain.sock, limits.dead_peer_s, chain.logins
+        )
     gateway, release = _gateways.borrow(
         (target.hops, own_known_hosts), lambda: _login(target.hops, node, own_known_hosts, limits, None)
     )
@@ -95,7 +107,8 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
         release()
         raise
     # what is under way to the node is not thrown away with the connection: others use the way there
-    return SshConnection(chain.transport, target.host, None, (*gateway.logins, *chain.logins), release)
+    logins = (*gateway.logins, *chain.logins)
+    return SshConnection(chain.transport, target.host, None, limits.dead_peer_s, logins, release)
 
 
 def _login(
@@ -154,7 +167,7 @@ def _socket(hop: SshTarget, limits: LoginLimits) -> socket.socket:
     except OSError as error:
         raise RemoteError(f"cannot connect to {where}: {error.strerror or error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.dead_peer_s * 1000))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.unheard_s * 1000))
     return sock
 
 
@@ -212,7 +225,7 @@ def _transport_factory(known: hostkeys.KnownKeys, limits: LoginLimits) -> Any:
         if on_file:
             # ask for a key type that can be checked
             offered.key_types = sorted(offered.key_types, key=lambda name: _base_type(name) not in on_file)
-        transport.set_keepalive(max(5, int(limits.dead_peer_s / 4)))
+        transport.set_keepalive(limits.sign_of_life_s)
         transport.daemon = True
         return transport
 

@@ -14,7 +14,7 @@ import pytest
 
 from mgpu.config.sshconfig import SshTarget
 from mgpu.core.launch import Launch
-from mgpu.remote.connect import LoginLimits, connect
+from mgpu.remote.connect import WAKE_S, LoginLimits, connect
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import ProbeWanted, Refusal, ShellRunner
 from mgpu.remote.session import NodeSession
@@ -27,6 +27,15 @@ from tests.remote.conftest import wait_until
 pytestmark = pytest.mark.lab
 LIMITS = LoginLimits(login_s=10.0, dead_peer_s=10.0)
 IMPATIENT = LoginLimits(login_s=1.5, dead_peer_s=2.0)
+
+
+@pytest.mark.parametrize("dead_peer_s", [5.0, 10.0, 60.0, 3600.0])
+def test_a_dead_peer_is_noticed_in_time(dead_peer_s: float) -> None:
+    limits = LoginLimits(dead_peer_s=dead_peer_s)
+    assert limits.sign_of_life_s >= 1 and limits.unheard_s >= 1
+    assert limits.sign_of_life_s + WAKE_S + limits.unheard_s <= dead_peer_s
+
+
 NOWHERE = Path("/nonexistent")
 TOKEN = "ab" * 16
 
