@@ -14,7 +14,7 @@ import pytest
 from tests.lab import Lab, LabError, Node, Unsupported, choose_mode
 from tests.lab.faults import IS_SLEEP
 from tests.lab.lab import all_labs, root, sweep
-from tests.lab.processes import everything
+from tests.lab.processes import Process, everything
 
 pytestmark = pytest.mark.lab
 needs_namespaces = pytest.mark.skipif(choose_mode() != "namespaces", reason="needs the lab in namespaces (root)")
@@ -228,8 +228,9 @@ def test_two_labs_side_by_side_and_nothing_left(mode: str, make_lab: LabMaker) -
     assert len(places) == 2
     first.nodes[0].run("setsid -f sleep infinity >/dev/null 2>&1")
     ssh(first, first.nodes[0], "setsid -f env -i sleep infinity </dev/null >/dev/null 2>&1")
-    own = set(first.nodes[0].pids())
-    assert [process.command for process in own].count("sleep") >= 2
+    own: set[Process] = set()
+    while [process.command for process in own].count("sleep") < 2:  # until both have become it
+        own = set(first.nodes[0].pids())
     first.down()
     assert not own & set(everything())
     assert ssh(second, second.nodes[0], "echo there").stdout == "there\n"

@@ -53,9 +53,12 @@ def test_a_login_that_takes_its_time(lab: Lab) -> None:
             visitor, _ = door.accept()
             with visitor, socket.create_connection((first.address, first.port)) as inside:
                 came.wait(30)
-                back = pool.submit(carry, inside, visitor)
-                carry(visitor, inside)
-                back.result()
+                pool.submit(carry, inside, visitor)
+                try:
+                    carry(visitor, inside)
+                finally:  # ends the other direction too
+                    with contextlib.suppress(OSError):
+                        inside.shutdown(socket.SHUT_RDWR)
 
         pool.submit(let_in)
         host, port = door.getsockname()
