@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mgpu.core.model import OUT_OF_MEMORY, REQUEUE, FailureClass, Job, JobKind, JobState, NodeName, Part
+from mgpu.core.model import GIVEN_UP, OUT_OF_MEMORY, REQUEUE, FailureClass, Job, JobKind, JobState, NodeName, Part
 from mgpu.core.signals import SIGNALS
 
 LEFTOVER = "LEFTOVER"  # a part's stop: its command has ended by itself, what it left behind has to be ended
@@ -57,7 +57,7 @@ def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Ou
     """A job that is to be ended is not tried again, whatever went wrong meanwhile."""
     verdict = _judge(job, parts, now, rules, outlook)
     if job.stop and verdict.state is JobState.PENDING:
-        return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, verdict.exit_code)
+        return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, verdict.exit_code)
     return verdict
 
 
@@ -68,7 +68,7 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if _timed_out(job, parts):
         return _end(job, JobState.TIMEOUT, "TimeLimit", "time limit reached", FailureClass.STOPPED, code)
     if job.stop and any(part.stop and not _by_itself(part) for part in parts):
-        return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job), FailureClass.STOPPED, code)
+        return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, code)
     if why := _wants_requeue(job, parts, cause):
         return _requeue(job, why, code, now, rules, outlook)
     where = f"on {cause.node}: {cause.reason}"
@@ -188,9 +188,10 @@ def _again(
     return Verdict(JobState.PENDING, reason, detail, failure, None, not_before, count, nodes)
 
 
-def _cancelled(job: Job) -> str:
+def _cancelled(job: Job, parts: Sequence[Part]) -> str:
     _, _, by = job.stop.partition(" by ")
-    return f"cancelled by {by}" if by else "cancelled"
+    unproved = [f"on {part.node}: {part.reason}" for part in parts if part.stop == GIVEN_UP]
+    return "; ".join((f"cancelled by {by}" if by else "cancelled", *unproved))
 
 
 def where_exit(part: Part) -> str:

@@ -240,3 +240,12 @@ def test_out_of_memory_is_a_guess_until_the_kernel_says_so() -> None:
 )
 def test_ends_in_words(code: int, words: str) -> None:
     assert where_exit(ended(0, F.EXIT, code)) == words
+
+
+def test_a_cancelled_job_that_was_given_up_says_what_nobody_knows() -> None:
+    given_up = ended(0, F.NODE_LOST, stop="GIVEN_UP", reason="given up by ann without proof that it has ended")
+    verdict = judge(job(stop="CANCEL by bob"), [given_up], NOW, Rules(), Outlook())
+    assert (verdict.state, verdict.detail) == (
+        JobState.CANCELLED,
+        "cancelled by bob; on node001: given up by ann without proof that it has ended",
+    )
