@@ -57,7 +57,9 @@ def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Ou
     """A job that is to be ended is not tried again, whatever went wrong meanwhile."""
     verdict = _judge(job, parts, now, rules, outlook)
     if job.stop and verdict.state is JobState.PENDING:
-        return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, verdict.exit_code)
+        return _end(
+            job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, verdict.exit_code
+        )
     return verdict
 
 
