@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -204,6 +205,15 @@ def test_without_a_terminal(make_lab: LabMaker, people: ExitStack) -> None:
     assert "1 key offered, none accepted for train" in trouble
 
 
+def interrupted(shown: Terminal) -> int:
+    """Its exit status after ^C: once more where the first came just before Python began to read, which goes on then."""
+    for _ in range(5):
+        shown.type("\x03")
+        with contextlib.suppress(AssertionError):
+            return shown.finish(5)
+    raise AssertionError(f"^C does not end it: {shown.text!r}")
+
+
 def test_ended_at_a_question(make_lab: LabMaker, people: ExitStack) -> None:
     """Before the files: nothing is there. After: all of it, and nothing was trusted."""
     lab = make_lab()
@@ -211,16 +221,14 @@ def test_ended_at_a_question(make_lab: LabMaker, people: ExitStack) -> None:
     ann.write(".ssh/id_lab", lab.key.read_text())
     shown = ann.terminal("init")
     shown.read_until("> ")
-    shown.type("\x03")
-    assert shown.finish() == 130
+    assert interrupted(shown) == 130
     assert "mgpu: nothing was written" in shown.text
     assert not (ann.home / ".config").exists()
     shown = ann.terminal("init")
     shown.read_until("> ")
     shown.type("gpu2 gpu1\n")
     shown.read_until("Trust these keys? [y/N]")
-    shown.type("\x03")
-    assert shown.finish() == 130
+    assert interrupted(shown) == 130
     assert f"ended early, but {ann.home}/{WRITTEN} is complete" in shown.text
     assert ann("config", "check").lines == [f"{ann.home}/{WRITTEN}: ok, 2 nodes"]
     assert sorted(path.name for path in (ann.home / ".config/mgpu").rglob("*")) == [
