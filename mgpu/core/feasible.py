@@ -1,7 +1,8 @@
 """Can this node start a part of this request now, and if not, why: ordered rules, the first match is the reason.
 
-The planner and `why` read the same list. An `Ask` is a request as this cluster understands it: which kinds of GPU it
-takes, how it is split, which nodes it shuns, and whether it could ever be met.
+The planner asks `rooms`, which says no more than yes or no; a test holds the two against each other. An `Ask` is a
+request as this cluster understands it: which kinds of GPU it takes, how it is split, which nodes it shuns, and whether
+it could ever be met.
 """
 
 from __future__ import annotations
