@@ -85,7 +85,12 @@ def _argument(argument: Argument) -> click.Argument:
 _GLOBALS: list[click.Parameter] = [
     *(_option(option, expose_value=False, callback=_keep) for option in GLOBAL_OPTIONS),
     click.Option(
-        ["--version"], is_flag=True, expose_value=False, callback=_version, is_eager=True, help="The version, and exit."
+        ["-V", "--version"],
+        is_flag=True,
+        expose_value=False,
+        callback=_version,
+        is_eager=True,
+        help="The version, and exit.",
     ),
 ]
 
@@ -95,6 +100,9 @@ class _WithGlobals(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *_GLOBALS]
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return ["-h", "--help"]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, wanted in (("Options", False), ("Global options", True)):
@@ -120,19 +128,22 @@ class _Command(_WithGlobals):
 
     def __init__(self, command: Command) -> None:
         parameters: list[click.Parameter] = [*map(_argument, command.arguments), *map(_option, command.options)]
+        parameters += [_option(option, hidden=True) for option in command.strangers()]
         super().__init__(command.name, params=parameters, help=command.help, epilog=command.examples)
         self.ours = command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not self.ours.words:
             return super().parse_args(ctx, args)
-        before, words = split(args, by_flag([*self.ours.options, *GLOBAL_OPTIONS]))
+        before, words = split(args, by_flag([*self.ours.strangers(), *self.ours.options, *GLOBAL_OPTIONS]))
         unread = super().parse_args(ctx, before)
         ctx.params["words"] = words
         return unread
 
     def invoke(self, ctx: click.Context) -> Reading:
-        return Reading(self.ours, dict(ctx.params), ctx.find_root().obj)
+        strangers = {option.key for option in self.ours.strangers()}
+        given = {key: value for key, value in ctx.params.items() if value not in (None, False) or key not in strangers}
+        return Reading(self.ours, given, ctx.find_root().obj)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), *(["[--]", "COMMAND", "[ARG]..."] if self.ours.words else [])]

@@ -5,7 +5,7 @@ Values stay the text that was typed: only the master reads meaning into them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import Option
@@ -66,9 +66,12 @@ IMMEDIATE = Option(
 )
 REQUEUE_ON_EXIT = Option("--requeue-on-exit", "N[,M]", "Queue it again when it ends with one of these exit codes.")
 INTERACTIVE = Option("--interactive", "", "Follow the job in the foreground, as srun does.")
+OF_SUBMIT = [REQUEUE_ON_EXIT, INTERACTIVE]
 
 # These name what the job that we run in was given, not what to ask for.
 OF_THE_JOB_AROUND_US = {"gpus", "nodelist", "rank"}
+# Each says how many GPUs: one of them puts aside what a place that counts less says with another.
+COUNTS = {"gpus", "gpus_per_node", "gpu_ids", "node_gpu_ids"}
 
 
 def job_options(*extra: Option) -> list[Option]:
@@ -76,34 +79,47 @@ def job_options(*extra: Option) -> list[Option]:
     return [*RESOURCES, *CARE, *SURROUNDINGS, *extra, *FOLLOWING]
 
 
-def resolve(given: Mapping[str, Any], environ: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str | bool]:
-    """The values in force, by key. `given`: by the command line (None, False, () = not); `defaults`: by the user's
-    own file.
+def resolve(
+    given: Mapping[str, Any], environ: Mapping[str, str], *below: Mapping[str, str | bool]
+) -> dict[str, str | bool]:
+    """The values in force, by key. `given`: by the command line (None, False, () = not). `below`: by the user's own
+    file, then by a script's directives, those that count more behind the others; variables count more than these.
 
     Raises MasterError (bad_request) for a switch that is neither on nor off.
     """
-    inside_job = "MGPU_JOB_ID" in environ
+    typed = {key: value for key, value in given.items() if value not in (None, (), False)}
+    typed = {key: ",".join(value) if isinstance(value, tuple) else value for key, value in typed.items()}
     chosen: dict[str, str | bool] = {}
-    for key, value in given.items():
-        variable = "" if inside_job and key in OF_THE_JOB_AROUND_US else environ.get(f"MGPU_{key.upper()}", "")
-        if value not in (None, (), False):
-            chosen[key] = ",".join(value) if isinstance(value, tuple) else value
-        elif text := variable or defaults.get(key, ""):
-            source = f"MGPU_{key.upper()}" if variable else f"{key} in your own config.yaml"
-            chosen[key] = text if key not in SWITCHES else switched_on(source, text)
+    for layer in (*below, variables(given, environ), typed):
+        if not COUNTS.isdisjoint(layer):
+            chosen = {key: value for key, value in chosen.items() if key not in COUNTS}
+        chosen.update({key: value for key, value in layer.items() if value != ""})
+    for key in SWITCHES & chosen.keys():
+        chosen[key] = switched_on(key, chosen[key], environ)
     return {key: value for key, value in chosen.items() if value is not False}
 
 
-def switched_on(source: str, text: str) -> bool:
-    word = text.lower()
+def variables(keys: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """What the environment says of these options."""
+    apart = OF_THE_JOB_AROUND_US if "MGPU_JOB_ID" in environ else ()
+    names = {key: f"MGPU_{key.upper()}" for key in keys if key in KEYS and key not in apart}
+    return {key: environ[name] for key, name in names.items() if environ.get(name)}
+
+
+def switched_on(key: str, value: str | bool, environ: Mapping[str, str]) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = value.lower()
     if word in ("1", "true", "yes", "on"):
         return True
     if word in ("0", "false", "no", "off"):
         return False
-    raise bad_request(f"{source} is {text!r}", "write true or false")
+    variable = f"MGPU_{key.upper()}"
+    source = variable if environ.get(variable) == value else f"{key} in your own config.yaml"
+    raise bad_request(f"{source} is {value!r}", "write true or false")
 
 
-_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, *FOLLOWING, IMMEDIATE, REQUEUE_ON_EXIT, INTERACTIVE]
+_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, *FOLLOWING, IMMEDIATE, *OF_SUBMIT]
 KEYS = {option.key for option in _ALL}
 SWITCHES = {option.key for option in _ALL if not option.metavar}
 # What the master is told; the rest concerns the client alone.

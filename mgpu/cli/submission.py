@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from mgpu.cli.options import WIRE_KEYS, resolve
+from mgpu.cli.options import KEYS, WIRE_KEYS, resolve
 from mgpu.cli.own_config import load_own_config
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Words
@@ -21,6 +21,8 @@ NOT_IN_ALL = {
     "CUDA_DEVICE_ORDER",
 }  # fmt: skip
 NOT_IN_ALL_PREFIXES = ("MGPU_", "SLURM_", "SSH_", "XDG_")
+NO_EXPORT = ("NONE", "NIL")
+SLURMS_FORMS = (("gpus", ":"), ("gpus_per_node", ":"), ("nodes", "-"))  # --gpus a100:2, --nodes 2-2
 
 
 class Prepared(NamedTuple):
@@ -32,17 +34,16 @@ class Prepared(NamedTuple):
 
 def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     """Raises MasterError (bad_request)."""
-    words, dashed = typed.words, typed.dashed
-    if not words:
-        name = "srun" if kind == "srun" else "submit"
-        raise bad_request(f"no command: what should {name} run?", f"mgpu {name} --help")
+    given, notices = in_our_terms(given)
+    words = typed.words
+    command = command_of(typed, kind, given.get("wrap") or "")
     own = load_own_config(os.environ)
-    options = resolve(given, os.environ, own.options)
-    for key in ("chdir", "output", "error") if kind == "srun" else ("chdir",):
-        if not given.get(key) and f"MGPU_{key.upper()}" not in os.environ and key in own.options:
-            options[key] = os.path.join(own.folder, os.path.expanduser(own.options[key]))
+    paths = ("chdir", "output", "error") if kind == "srun" else ("chdir",)
+    beside_it = {
+        key: os.path.join(own.folder, os.path.expanduser(own.options[key])) for key in paths if key in own.options
+    }
+    options = resolve(given, os.environ, {**own.options, **beside_it}, *directives(words, command, notices))
     export = str(options.get("export", ""))
-    command = argv(words) if kind == "srun" or dashed else batch_command(words)
     body = {
         "request_id": os.urandom(16).hex(),
         "kind": kind,
@@ -50,20 +51,40 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
         "options": {key: value for key, value in options.items() if key in wire_keys(kind)},
         "env": exported(export, os.environ, own.env),
         "cwd": working_directory(),
-        "virtual_env": "" if export == "NONE" else virtual_env(os.environ),
+        "virtual_env": "" if export in NO_EXPORT else virtual_env(os.environ),
     }
     if not options.get("quiet"):
-        for notice in surprises(words, command):
+        for notice in (*notices, *surprises(words, command)):
             say(notice)
     return Prepared(body, options)
 
 
+def in_our_terms(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Without options, and forms of values, that are Slurm's alone; and what has to be said of them."""
+    typed = {key: value for key, value in given.items() if value not in (None, (), False)}
+    if KEYS.issuperset(typed) and not any(sign in typed.get(key, "") for key, sign in SLURMS_FORMS):
+        return given, []
+    from mgpu.cli.slurm import Said, settle
+
+    settled, notices = settle({key: Said(value, f"--{key.replace('_', '-')}") for key, value in typed.items()})
+    return {**{key: None for key in given if key in KEYS}, **settled}, notices
+
+
+def directives(words: list[str], command: Mapping[str, Any], notices: list[str]) -> list[dict[str, Any]]:
+    """The options that a script holds itself, those that count more behind the others."""
+    if command["form"] != "script" or not any(tag in command["script"] for tag in ("#SBATCH", "#MGPU")):
+        return []
+    from mgpu.cli.directives import read
+
+    found = read(words[0], command["script"])
+    notices += found.notices
+    return found.layers
+
+
 def surprises(words: list[str], command: Mapping[str, Any]) -> Iterator[str]:
     """What a submission does not mean, though it looks so."""
-    if command["form"] == "shell" and words[0].endswith(SCRIPT_ENDINGS) and not words[0].split()[1:]:
+    if command["form"] == "shell" and words and words[0].endswith(SCRIPT_ENDINGS) and not words[0].split()[1:]:
         yield f"{words[0]} is no file here: it is run as a shell command line on the node"
-    if command["form"] == "script" and any(line.startswith("#SBATCH") for line in command["script"].splitlines()):
-        yield f"{words[0]}: its #SBATCH lines are not read: give options before the script's name"
 
 
 def wire_keys(kind: str) -> set[str]:
@@ -77,6 +98,19 @@ def send(session: Session, prepared: Prepared) -> int:
     for notice in () if prepared.options.get("quiet") else answer.get("notices") or ():
         say(notice)
     return int(answer["job_id"])
+
+
+def command_of(typed: Words, kind: str, wrap: str) -> dict[str, Any]:
+    """`wrap`: a shell's command line, in place of words."""
+    words = typed.words
+    if wrap:
+        if words:
+            raise bad_request(f"--wrap gives the command, and so does {words[0]!r}", "leave out one of them")
+        return {"form": "shell", "words": [wrap]}
+    if not words:
+        name = "srun" if kind == "srun" else "submit"
+        raise bad_request(f"no command: what should {name} run?", f"mgpu {name} --help")
+    return argv(words) if kind == "srun" or typed.dashed else batch_command(words)
 
 
 def argv(words: list[str]) -> dict[str, Any]:
@@ -107,7 +141,7 @@ def script(words: list[str], content: bytes) -> dict[str, Any]:
 
 def exported(export: str, environ: Mapping[str, str], own_env: Mapping[str, str]) -> dict[str, str]:
     """The variables that go along. `export`: NAME, NAME=VALUE, ALL, NONE with commas between; "" = only `own_env`."""
-    if export == "NONE":
+    if export in NO_EXPORT:
         return {}
     env = dict(own_env)
     for item in filter(None, export.split(",")):

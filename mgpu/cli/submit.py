@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mgpu.cli.options import INTERACTIVE, REQUEUE_ON_EXIT, job_options
+from mgpu.cli.options import OF_SUBMIT, job_options
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.submission import prepare, send
-from mgpu.cli.syntax import Words, command
+from mgpu.cli.syntax import Option, Words, command
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -13,15 +13,25 @@ Examples:
   mgpu submit -G 2 -t 8:00:00 train.sh --lr 0.1   a script and its arguments
   mgpu submit -G 1 'cd run7 && make train'        one word that is no file: a shell's command line
   mgpu submit -w gpu01 -- python train.py         words go to the program byte for byte
+  sbatch-like: #SBATCH --gres=gpu:2 --time=1:00:00, or #MGPU -G 2 -t 1:00:00, in the script itself
 """
 
 
-@command(*job_options(REQUEUE_ON_EXIT, INTERACTIVE), words=True, examples=EXAMPLES)
+def slurms_options() -> list[Option]:
+    from mgpu.cli.slurm import OPTIONS
+
+    return OPTIONS
+
+
+@command(*job_options(*OF_SUBMIT), words=True, examples=EXAMPLES, strangers=slurms_options)
 def submit(session: Session, /, words: Words, **given: Any) -> int:
     """Queue a job and print its number.
 
     COMMAND is a script if it names a file here; else one word is a shell's command line and several are a program and
     its arguments. After -- the words are always a program and its arguments. Options end at the first other word.
+
+    A script may hold options itself, in #MGPU and #SBATCH lines before its first command; the command line counts more.
+    Options of Slurm's sbatch are understood, or refused, as docs/slurm-options.md tells.
     """
     prepared = prepare(given, words, "batch")
     if prepared.options.get("interactive"):
@@ -34,5 +44,5 @@ def submit(session: Session, /, words: Words, **given: Any) -> int:
     if session.json:
         session.print_json({"job_id": job_id})
     else:
-        print(f"Submitted job {job_id}")
+        print(job_id if prepared.options.get("parsable") else f"Submitted job {job_id}")
     return 0

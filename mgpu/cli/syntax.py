@@ -49,7 +49,8 @@ class Argument:
 
 class Command:
     """`words` True: everything from the first word that is no option belongs to the job and is left as it is; the
-    function gets it as `words`. `has_json` False: --json is refused."""
+    function gets it as `words`. `has_json` False: --json is refused. `strangers`: options that the help does not list
+    and few lines hold, made when one does."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Command:
         words: bool,
         has_json: bool,
         examples: str,
+        strangers: Callable[[], Sequence[Option]],
     ) -> None:
         given = list(parameters)
         self.name = function.__name__
@@ -68,6 +70,7 @@ class Command:
         self.words = words
         self.has_json = has_json
         self.examples = examples
+        self.strangers = strangers
 
     def run(self, session: Session, given: Mapping[str, Any]) -> int:
         """The exit status. Raises MasterError."""
@@ -77,11 +80,19 @@ class Command:
         return self.function(session, **given) or 0
 
 
+def no_strangers() -> Sequence[Option]:
+    return ()
+
+
 def command(
-    *parameters: Option | Argument, words: bool = False, has_json: bool = True, examples: str = ""
+    *parameters: Option | Argument,
+    words: bool = False,
+    has_json: bool = True,
+    examples: str = "",
+    strangers: Callable[[], Sequence[Option]] = no_strangers,
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Makes a command of a function of the session and of what is given. Its docstring is the help."""
-    return lambda function: Command(function, parameters, words, has_json, examples)
+    return lambda function: Command(function, parameters, words, has_json, examples, strangers)
 
 
 class Group:

@@ -75,7 +75,6 @@ def test_forms_of_a_batch_command(
 
 NOTICES = [
     (["nosuch.sh"], "nosuch.sh is no file here: it is run as a shell command line on the node"),
-    (["old.sh", "-x"], "old.sh: its #SBATCH lines are not read: give options before the script's name"),
 ]
 
 

@@ -1,0 +1,219 @@
+"""What becomes of the options of Slurm's sbatch that are not ours by name, and what those that are translated mean.
+
+Loaded only for a script with directives and for a command line that names one of these. docs/slurm-options.md lists
+all options of sbatch with what becomes of each, and a test tries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mgpu.cli.session import bad_request
+from mgpu.cli.syntax import Option
+from mgpu.lean_typing import Any, NamedTuple
+
+
+class Said(NamedTuple):
+    """The value of an option, and where it stands: what is said of it begins with that."""
+
+    value: Any
+    where: str
+
+
+# What stands here means something else, or something in more than one of our options. See _MEANINGS.
+TRANSLATED = [
+    Option("--gres", "LIST", "GPUs of each node: gpu, gpu:2, gpu:a100:2."),
+    Option("--gpus-per-task", "N", "Times the tasks it is GPUs."),
+    Option("--requeue", "", "The default here."),
+    Option("--spread-job", "", "--policy spread."),
+    Option("-F --nodefile", "FILE", "A file with names for -w."),
+    Option("--wrap", "COMMAND", "A shell's command line."),
+    Option("--parsable", "", "Print the number alone."),
+]
+
+_LAUNCH = "mgpu starts the script once on each of its nodes"
+_BINDING = "mgpu binds no process to cores or memory"
+_GPU_BINDING = "a job sees its own GPUs and no others"
+_COST = "mgpu keeps no accounting of that kind"
+_POWER = "mgpu neither boots nor clocks machines"
+
+# The job is what it would be without: said, and passed over.
+NOTED = [
+    Option("-n --ntasks", "N", _LAUNCH),
+    Option("--tasks-per-node --ntasks-per-node", "N", _LAUNCH),
+    Option("--ntasks-per-core", "N", _LAUNCH),
+    Option("--ntasks-per-gpu", "N", _LAUNCH),
+    Option("--ntasks-per-socket", "N", _LAUNCH),
+    Option("-O --overcommit", "", _LAUNCH),
+    Option("-m --distribution", "HOW", _LAUNCH),
+    Option("--stepmgr", "", _LAUNCH),
+    Option("--sockets-per-node", "N", _BINDING),
+    Option("--cores-per-socket", "N", _BINDING),
+    Option("--threads-per-core", "N", _BINDING),
+    Option("-B --extra-node-info", "S:C:T", _BINDING),
+    Option("-S --core-spec", "N", _BINDING),
+    Option("--thread-spec", "N", _BINDING),
+    Option("--hint", "TYPE", _BINDING),
+    Option("--mem-bind", "HOW", _BINDING),
+    Option("--gpu-bind", "HOW", _GPU_BINDING),
+    Option("--gres-flags", "TYPE", _GPU_BINDING),
+    Option("--tres-bind", "HOW", _GPU_BINDING),
+    Option("-s --share --oversubscribe", "", "no GPU is ever given to two jobs; nodes are shared unless --exclusive"),
+    Option("--acctg-freq", "LIST", _COST),
+    Option("--profile", "LIST", _COST),
+    Option("--wckey", "KEY", _COST),
+    Option("--comment", "TEXT", _COST),
+    Option("--extra", "TEXT", _COST),
+    Option("--mail-type", "LIST", "mgpu sends no mail: mgpu history tells how jobs ended"),
+    Option("--mail-user", "NAME", "mgpu sends no mail: mgpu history tells how jobs ended"),
+    Option("-q --qos", "NAME", "mgpu has no such classes: partitions have limits and priorities (-p)"),
+    Option("--mcs-label", "LABEL", "mgpu has no security labels"),
+    Option("--get-user-env", "[WHEN]", "a job's environment is that of its account on the node", bare="yes"),
+    Option("--propagate", "[LIST]", "limits are those of the account on the node", bare="ALL"),
+    Option("--cpu-freq", "HOW", _POWER),
+    Option("--gpu-freq", "HOW", _POWER),
+    Option("--power", "FLAGS", _POWER),
+    Option("--delay-boot", "MINUTES", _POWER),
+    Option("--wait-all-nodes", "0|1", "a job of several nodes always begins on all of them together"),
+    Option("--kill-on-invalid-dep", "yes|no", "a job whose dependency can no longer be met always ends"),
+    Option("--ignore-pbs", "", "#PBS lines are never read"),
+    Option("--time-min", "LIMIT", "the limit is what -t says"),
+    Option("--use-min-nodes", "", "mgpu uses as few nodes as will do by itself"),
+    Option("--contiguous", "", "mgpu knows of no order of nodes"),
+    Option("--segment", "N", "mgpu knows of no blocks of nodes"),
+    Option("--spread-segments", "", "mgpu knows of no blocks of nodes"),
+    Option("--consolidate-segments", "", "mgpu knows of no blocks of nodes"),
+    Option("--switches", "N[@TIME]", "nodes at one switch are never waited for"),
+    Option("--prefer", "LIST", "mgpu's nodes have no features: --gpu-type names a kind of GPU"),
+    Option("--network", "TYPE", "networks are not given out"),
+    Option("--resv-ports", "[N]", "networks are not given out", bare="1"),
+    Option("--oom-kill-step", "[0|1]", "the kernel decides what it kills", bare="1"),
+]
+
+# Asked for, and not to be had: to run without it could do something else than was meant.
+REFUSED = [
+    Option("-C --constraint", "LIST", "mgpu's nodes have no features: --gpu-type names a kind of GPU, -w or -p nodes"),
+    Option("--cluster-constraint", "LIST", "there is one cluster: leave it out"),
+    Option("-M --clusters", "NAMES", "there is one cluster: leave it out, or name its master with --master"),
+    Option("--batch", "LIST", "mgpu's nodes have no features: --gpu-type names a kind of GPU, -w or -p nodes"),
+    Option("--bb", "SPEC", "there are no burst buffers: copy what is needed in the script"),
+    Option("--bbf", "FILE", "there are no burst buffers: copy what is needed in the script"),
+    Option("--container", "PATH", "mgpu starts no containers: let the script do it"),
+    Option("--container-id", "ID", "mgpu starts no containers: let the script do it"),
+    Option("--deadline", "TIME", "mgpu keeps no deadlines: -t limits how long it runs"),
+    Option("--export-file", "FILE", "mgpu reads no file of variables: give them with --export NAME=VALUE"),
+    Option("--uid", "USER", "a job is its submitter's: submit it as that user"),
+    Option("--gid", "GROUP", "a job runs with the groups of its account: leave it out"),
+    Option("--gpus-per-socket", "N", "sockets are not counted: -G or --gpus-per-node say how many GPUs"),
+    Option("--cpus-per-gpu", "N", "cores are asked for by the job, not by the GPU: give -c"),
+    Option("--mem-per-cpu", "SIZE", "memory is asked for by the node, not by the core: give --mem"),
+    Option("--mem-per-gpu", "SIZE", "memory is asked for by the node, not by the GPU: give --mem"),
+    Option("--mincpus", "N", "cores are asked for with -c"),
+    Option("--tmp", "SIZE", "disks are not counted: leave it out, or name nodes with -w"),
+    Option("--tres-per-task", "LIST", "nothing is counted by the task: -G says how many GPUs"),
+    Option("-i --input", "FILE", "a job's stdin is empty: let the script read the file"),
+    Option("-L --licenses", "LIST", "licenses are not counted: leave it out"),
+    Option("-k --no-kill", "", "a job ends with any of its nodes: leave it out"),
+    Option("--open-mode", "append|truncate", "a first attempt truncates, later ones append: let -o name another file"),
+    Option("--reboot", "", "mgpu reboots no node: leave it out"),
+    Option("--reservation", "NAMES", "nothing can be reserved by name: leave it out, or name nodes with -w"),
+    Option("--usage", "", "mgpu submit --help tells it"),
+    Option("--autocomplete", "FLAG", "it is for a shell, not for a job: leave it out"),
+]
+
+OPTIONS = [*TRANSLATED, *NOTED, *REFUSED]
+_WHY_NOT = {option.key: option.help for option in REFUSED}
+_WHY_NOTHING = {option.key: option.help for option in NOTED}
+
+
+def settle(said: Mapping[str, Said]) -> tuple[dict[str, Any], list[str]]:
+    """Options of Slurm and of ours, by key, in terms of ours alone; and what has to be said of them. Raises MasterError
+    for what is not to be had."""
+    options: dict[str, Any] = {}
+    notices: list[str] = []
+    for key, one in said.items():
+        if key == "open_mode" and str(one.value).startswith("t"):
+            continue  # as it is anyway
+        if key in _WHY_NOT or (key == "wrap" and one.where != "--wrap"):
+            what, _, instead = _WHY_NOT.get(key, "it is for the command line").partition(": ")
+            raise bad_request(f"{one.where}: {what}", instead)
+        if key in _WHY_NOTHING:
+            notices.append(f"{one.where} changes nothing: {_WHY_NOTHING[key]}")
+        elif key in _MEANINGS:
+            options.update(_MEANINGS[key](one, said))
+        else:
+            options[key] = one.value
+    return options, notices
+
+
+def _gpus(key: str) -> Callable[[Said, Mapping[str, Said]], dict[str, Any]]:
+    """`2`, `a100:2`."""
+
+    def meaning(one: Said, _said: Mapping[str, Said]) -> dict[str, Any]:
+        return {key: one.value} if ":" not in one.value and "," not in one.value else _typed(key, one, one.value)
+
+    return meaning
+
+
+def _typed(key: str, one: Said, text: str) -> dict[str, Any]:
+    """`2`, `a100:2` or `a100`, as --gres has them behind `gpu:`."""
+    if "," in text:
+        raise bad_request(f"{one.where}: all GPUs of a job are of one kind", "name one, or --gpu-type any")
+    kind, colon, count = text.rpartition(":")
+    if not colon and not text.isdigit():
+        kind, count = text, "1"
+    return {key: count, **({"gpu_type": kind} if kind else {})}
+
+
+def _gres(one: Said, _said: Mapping[str, Said]) -> dict[str, Any]:
+    text = one.value.lower().removeprefix("gres:")
+    if text in ("none", ""):
+        return {}
+    others = [item for item in text.split(",") if item.partition(":")[0].removeprefix("gres/") != "gpu"]
+    if others:
+        raise bad_request(
+            f"{one.where}: there is no {others[0].partition(':')[0]!r} to be had, only gpu", "leave it out"
+        )
+    items = [item.partition(":")[2] for item in text.split(",")]
+    return _typed("gpus_per_node", one, ",".join(items) or "1")
+
+
+def _gpus_per_task(one: Said, said: Mapping[str, Said]) -> dict[str, Any]:
+    """Slurm starts one task, or one a node where -N says how many."""
+    found = _typed("count", one, one.value)
+    per_node = said.get("ntasks_per_node")
+    key = "gpus" if "ntasks" in said or not (per_node or "nodes" in said) else "gpus_per_node"
+    tasks = said.get("ntasks", per_node)
+    words = [found.pop("count"), tasks.value if tasks else "1"]
+    if not all(word.isascii() and word.isdigit() and len(word) < 6 for word in words):
+        raise bad_request(f"{one.where}: not a number of GPUs and of tasks", "write -G N instead")
+    return {key: str(int(words[0]) * int(words[1])), **found}
+
+
+def _nodes(one: Said, _said: Mapping[str, Said]) -> dict[str, Any]:
+    """`2`, or `2-2`."""
+    least, dash, most = one.value.partition("-")
+    if dash and least != most:
+        raise bad_request(f"{one.where}: the number of nodes is fixed here", f"write {least}, or -G N alone")
+    return {"nodes": least}
+
+
+def _node_file(one: Said, _said: Mapping[str, Said]) -> dict[str, Any]:
+    try:
+        with open(one.value, encoding="utf-8") as file:
+            names = file.read(1 << 16).replace(",", " ").split()
+    except (OSError, ValueError) as error:
+        raise bad_request(f"{one.where}: cannot be read ({getattr(error, 'strerror', '') or error})") from error
+    return {"nodelist": ",".join(names)}
+
+
+_MEANINGS: dict[str, Callable[[Said, Mapping[str, Said]], dict[str, Any]]] = {
+    "gpus": _gpus("gpus"),
+    "gpus_per_node": _gpus("gpus_per_node"),
+    "gres": _gres,
+    "gpus_per_task": _gpus_per_task,
+    "nodes": _nodes,
+    "nodefile": _node_file,
+    "requeue": lambda one, said: {"no_requeue": "no"},
+    "spread_job": lambda one, said: {"policy": "spread"},
+}

@@ -1,0 +1,196 @@
+"""#SBATCH and #MGPU lines, and Slurm's options on the command line: docs/slurm-options.md tried row by row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mgpu.cli.directives import read
+from mgpu.cli.options import OF_SUBMIT, job_options
+from mgpu.cli.slurm import NOTED, OPTIONS, REFUSED
+from mgpu.client.http import MasterError
+from tests.client.peer import Peer
+
+PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"
+OURS = job_options(*OF_SUBMIT)
+ON_ITS_WAY = {"account", "array", "begin", "cpus-per-task", "dependency", "hold", "mem", "nice", "test-only", "wait"}
+
+
+def rows() -> list[tuple[list[str], str, bool]]:
+    """Of each option its spellings with an example, what becomes of it, and whether a script may hold it."""
+    lines = [line.split("|")[1:4] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    found = [
+        (re.findall(r"`([^`]+)`", names), fate.strip(), "command line only" not in text) for names, fate, text in lines
+    ]
+    there = {flag for option in OURS for flag in option.flags}
+    return [row for row in found if there & {each.partition("=")[0] for each in row[0]} or not waited_for(row[0])]
+
+
+def waited_for(spellings: list[str]) -> bool:
+    return spellings[-1].partition("=")[0][2:] in ON_ITS_WAY
+
+
+def script(*lines: str, name: str = "s.sh") -> str:
+    Path("nodes.txt").write_text("gpu01\ngpu02\n")
+    Path(name).write_text("\n".join(["#!/bin/sh", *lines, "true", ""]))
+    return name
+
+
+def long_form(spellings: list[str]) -> str:
+    return next(each for each in spellings if each.startswith("--"))
+
+
+def test_the_page_lists_what_the_table_holds() -> None:
+    told = {each.partition("=")[0]: fate for spellings, fate, _ in rows() for each in spellings}
+    for options, fate in ((NOTED, "noted"), (REFUSED, "refused")):
+        for option in options:
+            assert {told.get(flag) for flag in option.flags} == {fate}, option.flags
+    ours = {flag for option in OURS for flag in option.flags}
+    assert not [flag for option in OPTIONS for flag in option.flags if flag in ours]
+    assert len(told) > 110
+
+
+def test_each_row_in_a_script(peer: Peer, mgpu: Callable) -> None:
+    for spellings, fate, in_scripts in rows():
+        word = long_form(spellings)
+        flag = word.partition("=")[0]
+        ran = mgpu("submit", script(f"#SBATCH {word}"))
+        if not in_scripts:
+            assert "s.sh:2: #SBATCH" in ran.err, word
+        elif fate == "refused":
+            assert (ran.status, ran.err.count("\n")) == (2, 1), word
+            assert ran.err.startswith(f"mgpu: s.sh:2: #SBATCH {flag}: "), word
+        else:
+            assert ran.status == 0, (word, ran.err)
+            noted = f"mgpu: s.sh:2: #SBATCH {flag} changes nothing: "
+            assert ran.err.startswith(noted) if fate == "noted" else "#SBATCH" not in ran.err, (word, ran.err)
+
+
+def test_each_row_on_the_command_line(peer: Peer, mgpu: Callable) -> None:
+    name = script()
+    for spellings, fate, _ in rows():
+        for word in spellings:
+            flag, equals, value = word.partition("=")
+            if not equals and len(flag) == 2 and "=" in spellings[-1]:
+                value = spellings[-1].partition("=")[2]
+            words = [] if word.startswith("--wrap") else [name]
+            ran = mgpu("submit", f"{flag}{value}" if len(flag) == 2 else word, *words)
+            if fate == "refused":
+                assert (ran.status, ran.err.count("\n")) == (2, 1) and ran.err.startswith(f"mgpu: {long(spellings)}"), (
+                    word
+                )
+            else:
+                assert ran.status == 0, (word, ran.err)
+                assert ("changes nothing" in ran.err) == (fate == "noted"), (word, ran.err)
+
+
+def long(spellings: list[str]) -> str:
+    return spellings[-1].partition("=")[0]
+
+
+MEANINGS = [
+    ("--gres=gpu:2", {"gpus_per_node": "2"}),
+    ("--gres gpu", {"gpus_per_node": "1"}),
+    ("--gres=gpu:a100:4 -N2", {"gpus_per_node": "4", "gpu_type": "a100", "nodes": "2"}),
+    ("--gres=gres/gpu:1", {"gpus_per_node": "1"}),
+    ("--gres=none", {}),
+    ("-G a100:2", {"gpus": "2", "gpu_type": "a100"}),
+    ("-Gh100", {"gpus": "h100"}),  # for the master to refuse
+    ("--gpus-per-node=a100:4 --nodes=2-2", {"gpus_per_node": "4", "gpu_type": "a100", "nodes": "2"}),
+    ("-n 4 --gpus-per-task=2", {"gpus": "8"}),
+    ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", {"nodes": "2", "gpus_per_node": "4"}),
+    ("-N 2 --gpus-per-task=a100:1", {"nodes": "2", "gpus_per_node": "1", "gpu_type": "a100"}),
+    ("--nodefile=nodes.txt", {"nodelist": "gpu01,gpu02"}),
+    ("--spread-job", {"policy": "spread"}),
+    ("--job-n='a b' --out \"x y\" # -t 5", {"job_name": "a b", "output": "x y"}),
+    ("-J a\\ b -t5", {"job_name": "a b", "time": "5"}),
+    ("--exclusive --no-requeue --requeue", {"exclusive": True}),
+    ("--open-mode=truncate", {}),
+]
+
+
+@pytest.mark.parametrize(("line", "options"), MEANINGS)
+def test_what_slurms_words_mean(peer: Peer, mgpu: Callable, line: str, options: dict[str, object]) -> None:
+    assert mgpu("submit", script(f"#SBATCH {line}")).status == 0
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert body["options"] == options
+
+
+def test_the_command_line_beats_mgpu_lines_and_these_beat_sbatch(
+    peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = script(
+        "#MGPU -t 3 -J ours", "#SBATCH -t 2 -J slurms -p p --no-requeue --gres=gpu:4", "#SBATCH -e early -e late"
+    )
+    monkeypatch.setenv("MGPU_JOB_NAME", "variable")
+    assert mgpu("submit", "-p", "q", "-G", "1", "--requeue", name) == (0, "Submitted job 17\n", "")
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert body["options"] == {"time": "3", "job_name": "variable", "partition": "q", "gpus": "1", "error": "late"}
+    assert body["command"]["script"].startswith("#!/bin/sh\n#MGPU -t 3")
+
+
+NAMED = [
+    ("#SBATCH --zzz 5 -t 1", "s.sh:2: #SBATCH: there is no option '--zzz': it is passed over"),
+    (
+        "#MGPU --gpu-tipe A100",
+        "s.sh:2: #MGPU: there is no option '--gpu-tipe': it is passed over (did you mean --gpu-type?)",
+    ),
+    ("#SBATCH --gpu 2", "s.sh:2: #SBATCH: there is no option '--gpu': it is passed over (did you mean --gpus?)"),
+    ("#SBATCH word", "s.sh:2: #SBATCH: there is no option 'word': it is passed over"),
+    ("true\n#SBATCH -t 1", "s.sh:3: this #SBATCH line is not read: it stands behind the first command"),
+]
+
+
+@pytest.mark.parametrize(("line", "notice"), NAMED)
+def test_nothing_is_passed_over_in_silence(peer: Peer, mgpu: Callable, line: str, notice: str) -> None:
+    assert mgpu("submit", script(line)) == (0, "Submitted job 17\n", f"mgpu: {notice}\n")
+    assert mgpu("submit", "-Q", "s.sh") == (0, "Submitted job 17\n", "")
+
+
+REFUSALS = [
+    ("--gres=gpu:1,nvme:1", "s.sh:2: #SBATCH --gres: there is no 'nvme' to be had, only gpu: leave it out"),
+    (
+        "--gres=gpu:a:1,gpu:b:1",
+        "s.sh:2: #SBATCH --gres: all GPUs of a job are of one kind: name one, or --gpu-type any",
+    ),
+    ("-N 2-4", "s.sh:2: #SBATCH -N: the number of nodes is fixed here: write 2, or -G N alone"),
+    ("--exclusive=user", "s.sh:2: #SBATCH --exclusive takes no value: leave the value out"),
+    ("-t", "s.sh:2: #SBATCH -t needs a value (LIMIT): write it behind the option"),
+    ("-J 'x", "s.sh:2: #SBATCH: a ' is opened and not closed: close it"),
+    ("--wrap=x", "s.sh:2: #SBATCH --wrap: it is for the command line"),
+    ("-F none.txt", "s.sh:2: #SBATCH -F: cannot be read (No such file or directory)"),
+]
+
+
+@pytest.mark.parametrize(("line", "told"), REFUSALS)
+def test_what_cannot_be_had_is_refused_in_one_line(peer: Peer, mgpu: Callable, line: str, told: str) -> None:
+    assert mgpu("submit", script(f"#SBATCH {line}")) == (2, "", f"mgpu: {told}\n")
+    assert peer.requests == []
+
+
+def test_lines_that_are_none(peer: Peer, mgpu: Callable) -> None:
+    script("# SBATCH -t 1", "##SBATCH -t 1", "", "  ", "#SBATCHER", "#SBATCH", " #SBATCH -t 1")
+    assert mgpu("submit", "s.sh") == (
+        0,
+        "Submitted job 17\n",
+        "mgpu: s.sh:6: #SBATCH: there is no option 'ER': it is passed over\n",
+    )
+    assert peer.bodies("POST", "/v1/jobs")[0]["options"] == {}
+
+
+def test_wrap_is_a_shells_line(peer: Peer, mgpu: Callable) -> None:
+    assert mgpu("sbatch", "--parsable", "--wrap", "echo $HOME") == (0, "17\n", "")
+    assert peer.bodies("POST", "/v1/jobs")[0]["command"] == {"form": "shell", "words": ["echo $HOME"]}
+    assert (
+        mgpu("sbatch", "--wrap", "x", "y").err
+        == "mgpu: --wrap gives the command, and so does 'y': leave out one of them\n"
+    )
+
+
+def test_a_carriage_return_belongs_to_no_word() -> None:
+    assert read("s", "#SBATCH -t 1 -J x\r\n").layers[0] == {"time": "1", "job_name": "x"}
+    with pytest.raises(MasterError, match="opened"):
+        read("s", '#MGPU -J "x\n"')
