@@ -38,7 +38,7 @@ class RawProbe:
     pids_text: str
     process_text: str
     fields: tuple[str, ...] = ()  # () = the usual ones
-    smi_path: str = ""  # "" = not found
+    smi_path: str = ""  # as configured, or found; "" = not found
     searched: str = ""  # the PATH searched
     mig_list: str = ""
     mig_table: str = ""

@@ -132,7 +132,9 @@ def _gpu_fault(raw: RawProbe, any_row: bool) -> str:
         return ""
     if too_many(told):
         return f"nvidia-smi printed {len(told)} lines: not its usual output; run it on the node"
-    if raw.gpu_status == 127 or not raw.smi_path:
+    if raw.gpu_status == 127 and raw.smi_path:
+        return f"{raw.smi_path} is not there or cannot be run: see nvidia_smi of this node in the inventory"
+    if not raw.smi_path:
         where = f" in PATH={raw.searched}" if raw.searched else ""
         return f"nvidia-smi not found{where}: set nvidia_smi for this node in the inventory"
     if "No devices were found" in text:

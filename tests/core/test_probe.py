@@ -153,6 +153,10 @@ def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
         ),
         ({"gpu_status": 6, "gpu_text": "No devices were found\n"}, "finds no GPUs"),
         ({"gpu_status": 127, "gpu_text": "", "smi_path": ""}, "not found in PATH=/usr/bin:/bin: set nvidia_smi"),
+        (
+            {"gpu_status": 127, "gpu_text": "", "smi_path": "/opt/x/nvidia-smi"},
+            "/opt/x/nvidia-smi is not there or cannot be run: see nvidia_smi",
+        ),
         ({"gpu_status": 124}, "hung"),
         ({"gpu_status": 137, "gpu_text": ROW0}, "nvidia-smi was ended by SIGKILL"),
         ({"gpu_status": 139, "gpu_text": ROW0}, "SIGSEGV"),

@@ -116,6 +116,8 @@ def test_the_sites_own_check(quick_bench: Workbench, command: str, status: int, 
 
 def test_a_probe_without_nvidia_smi(bench: Workbench) -> None:
     raw = bench.runner.probe(ProbeWanted("/not/here/nvidia-smi"))
+    assert (raw.smi_path, raw.gpu_status) == ("/not/here/nvidia-smi", 127)
+    raw = bench.runner.probe(ProbeWanted())
     assert (raw.smi_path, raw.gpu_status) == ("", 127)
     assert str(bench.bin) in raw.searched
     path = stand_in(bench, "echo from elsewhere")
@@ -148,6 +150,17 @@ def test_none_is_started_beside_one_that_cannot_be_ended(bench: Workbench) -> No
     finally:
         os.close(held)
     assert bench.runner.probe(ProbeWanted()).gpu_status == 0
+
+
+def test_what_a_wrapper_leaves_behind_is_not_taken_for_one_that_hangs(quick_bench: Workbench, mark: str) -> None:
+    stand_in(quick_bench, f"setsid -f sleep {mark} >/dev/null 2>&1; echo row")
+    quick_bench.runner.probe(ProbeWanted())  # makes the directory that the next ones lock
+    try:
+        assert [quick_bench.runner.probe(ProbeWanted()).gpu_status for _ in range(2)] == [0, 0]
+        assert living(mark)
+    finally:
+        for pid in living(mark):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("command", ["yes 0, GPU-1, A100, 81920", "head -c 3000000 /dev/urandom"])

@@ -8,21 +8,22 @@ bounded() {
   size=$2
   rest=$3
   shift 3
-  uptime_now
-  since=${uptime%.*}
+  at_most "$size" "$rest" in_time "$limit" "$@"
+}
+
+# at_most BYTES more|less FUNCTION WORD... -> answer, and the function's status, of what it runs by `in_time`. One function
+# may run several programs: these bounds cost more than many a program that they bound
+at_most() {
+  size=$1
+  rest=$2
+  shift 2
   answer=$(
     exec 4>&1
     status=$(
       {
         {
-          "$timeout" -k 2 "$limit" "$@" </dev/null 3>&- &
-          wait $!
-          status=$?
-          leave_nothing $!
-          uptime_now
-          # some timeouts end as what they ended, and what ends early was ended by somebody else
-          case $status in 137 | 143) [ $((${uptime%.*} - since)) -lt "$limit" ] || status=124 ;; esac
-          printf %s $status >&3
+          "$@"
+          printf %s $? >&3
         } 4>&- | {
           [ "$rest" = more ] || exec head -c "$size"
           head -c "$size"
@@ -38,6 +39,22 @@ bounded() {
   if [ "$rest" = less ] && { [ "$status" = 141 ] || [ ${#answer} -ge "$size" ]; }; then status=153; fi
   answer=${answer%"
 "}
+  return "$status"
+}
+
+# in_time LIMIT_S COMMAND... -> its exit status, with nothing of it left behind
+in_time() {
+  limit=$1
+  shift
+  uptime_now
+  since=${uptime%.*}
+  "$timeout" -k 2 "$limit" "$@" </dev/null 3>&- &
+  wait $!
+  status=$?
+  leave_nothing $!
+  uptime_now
+  # some timeouts end as what they ended, and what ends early was ended by somebody else
+  case $status in 137 | 143) [ $((${uptime%.*} - since)) -lt "$limit" ] || status=124 ;; esac
   return "$status"
 }
 

@@ -29,13 +29,10 @@ process_line() {
   tell "$1 $owner $((${uptime%.*} - ticks / 100)) ${session%% *} ${token:--} $command"
 }
 
-# find_smi PATH -> smi
+# find_smi PATH -> smi: a path that is given, right or wrong, or the first that is found, or nothing
 find_smi() {
   smi=$1
-  if [ -n "$smi" ]; then
-    [ -x "$smi" ] || smi=
-    return
-  fi
+  [ -z "$smi" ] || return
   smi=$(command -v nvidia-smi) && return
   for smi in /usr/bin /usr/local/bin /usr/local/nvidia/bin /opt/nvidia/bin /usr/lib/wsl/lib /run/current-system/sw/bin; do
     smi=$smi/nvidia-smi
@@ -46,44 +43,62 @@ find_smi() {
 
 smi_size=1048576 # bytes: thousands of processes
 
-# ask LIMIT_S WORD... -> answer, nvidia-smi's, and its exit status. All that is asked since `began` has twice that time
+# ask LIMIT_S WORD... -> answer, nvidia-smi's, and its exit status
 ask() {
-  uptime_now
-  limit=$((began + 2 * $1 - ${uptime%.*}))
-  [ "$limit" -le "$1" ] || limit=$1
-  shift
-  answer=
-  status=124
-  [ "$limit" -gt 0 ] || return $status
-  bounded "$limit" $smi_size less "$smi" "$@" 2>/dev/null
+  at_most $smi_size less query "$@"
   [ "$status" != 153 ] || answer=
   return "$status"
 }
 
-# ask_gpus LIMIT_S FIELDS -> answer, its rows; gpus_status; fields, those of FIELDS that the driver knows
+# query LIMIT_S WORD...: all that is asked since `began` has twice that time
+query() {
+  uptime_now
+  limit=$((began + 2 * $1 - ${uptime%.*}))
+  [ "$limit" -le "$1" ] || limit=$1
+  shift
+  [ "$limit" -gt 0 ] || return 124
+  in_time "$limit" "$smi" "$@" 2>/dev/null
+}
+
+# look LIMIT_S FIELDS: what is asked at every look
+look() {
+  query "$1" "--query-gpu=$2" --format=csv,noheader,nounits || return
+  printf '\n%s\n' "$mark $id section pids"
+  query "$1" -q -d PIDS
+}
+
+# ask_gpus LIMIT_S FIELDS -> answer, the rows and, where nothing was wrong with these, the section of processes below;
+# gpus_status, pids_status; fields, those of FIELDS that the driver knows
 ask_gpus() {
   fields=$2
   while :; do
-    ask "$1" "--query-gpu=$fields" --format=csv,noheader,nounits
-    gpus_status=$?
-    [ $gpus_status = 2 ] && [ ${#answer} -le 4096 ] || return
-    case $answer in
-      *'Field "'*) unknown=$answer ;;
-      *)
-        row=$answer
-        bounded "$1" 4096 more sh -c 'exec "$@" 2>&1' sh "$smi" "--query-gpu=$fields" --format=csv
-        unknown=$answer
-        answer=$row
-        ;;
-    esac
-    unknown=${unknown#*Field \"}
-    unknown=${unknown%%\"*}
-    case ,$fields, in *,"$unknown",*) ;; *) return ;; esac
-    fields=,$fields,
-    fields=${fields%%",$unknown,"*},${fields#*",$unknown,"}
-    fields=${fields#,}
-    fields=${fields%,}
+    at_most $smi_size less look "$1" "$fields"
+    gpus_status=$status
+    case $answer in *"$mark $id section pids"*) gpus_status=0 pids_status=$status ;; esac
+    if [ "$gpus_status" != 2 ] || [ ${#answer} -gt 4096 ]; then break; fi
+    leave_out_unknown "$1" || break
   done
+  case $gpus_status$pids_status in
+    153*) answer= ;;
+    0153)
+      ask "$1" "--query-gpu=$fields" --format=csv,noheader,nounits
+      gpus_status=$?
+      ;;
+  esac
+}
+
+# leave_out_unknown LIMIT_S -> fields, without the one that the driver, by its answer, does not know
+leave_out_unknown() {
+  row=$answer
+  case $answer in *'Field "'*) ;; *) bounded "$1" 4096 more sh -c 'exec "$@" 2>&1' sh "$smi" "--query-gpu=$fields" --format=csv ;; esac
+  unknown=${answer#*Field \"}
+  unknown=${unknown%%\"*}
+  answer=$row
+  case ,$fields, in *,"$unknown",*) ;; *) return 1 ;; esac
+  fields=,$fields,
+  fields=${fields%%",$unknown,"*},${fields#*",$unknown,"}
+  fields=${fields#,}
+  fields=${fields%,}
 }
 
 # tell_processes: those that `answer` names
@@ -150,10 +165,12 @@ ask_all() {
   see_leases
   case $gpus_status in 124 | 153) return ;; esac
   case $answer in *', Enabled,'*) cut=1 ;; *) cut= ;; esac
-  ask "$1" -q -d PIDS
-  pids_status=$?
-  part pids
-  tell "$answer"
+  if [ "$pids_status" = 127 ]; then
+    ask "$1" -q -d PIDS
+    pids_status=$?
+    part pids
+    tell "$answer"
+  fi
   tell_processes
   case $pids_status in 124 | 153) return ;; esac
   if [ -n "$cut" ]; then
@@ -252,10 +269,12 @@ op_probe() {
   [ -z "$value" ] || ask_check "$6" "$value"
   gpus_status=127
   pids_status=127
-  if [ -n "$smi" ] && alone; then
+  if [ -x "$smi" ] && alone; then
     uptime_now
     began=${uptime%.*}
     ask_all "$2" "$3" "$4"
+    # it ended, so whatever it has left behind may keep the lock's file open, but not the lock
+    case $gpus_status$pids_status in *124*) ;; *) "$flock" -u 8 ;; esac
     part obstructed
     tell "$obstructed"
     uptime_now
