@@ -21,12 +21,12 @@ from mgpu.api.server import Server
 from mgpu.client.locate import socket_path
 from mgpu.client.lock import lock_path
 from mgpu.config.model import Config
-from mgpu.core.errors import ConfigError
+from mgpu.core.errors import ConfigError, MgpuError
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.master.links import make_links
 from mgpu.master.master import KNOWN_HOSTS, Master
-from mgpu.ops.context import Context
-from mgpu.ops.reload import all_gone
+from mgpu.ops import reload as operations
+from mgpu.ops.context import Caller, Context
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
 
@@ -92,7 +92,7 @@ def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], b
     # without them another master could begin beside us, and what we store would be nowhere
     anchors = (Path(lock_path(state_dir)), store.path)
     held = _identities(anchors)
-    _take_signals(master, settings)
+    _take_signals(master, context)
     master.load()
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
@@ -126,19 +126,12 @@ def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:
     return found
 
 
-def _take_signals(master: Master, settings: Config) -> None:
-    def reload(*_: object) -> None:
+def _take_signals(master: Master, context: Context) -> None:
+    def reload() -> None:
         try:
-            fresh = config.load(settings.path)
-        except ConfigError as error:
-            log.error(
-                "SIGHUP: the configuration has faults, so the old one stays in force: %s", "; ".join(error.faults)
-            )
-            return
-        if gone := all_gone(settings, fresh):
-            log.error("SIGHUP: none of the nodes would be left (%s): if that is meant, mgpu config reload --yes", gone)
-        else:
-            master.reload(fresh)
+            operations.reload(context, Caller(os.getuid(), "SIGHUP"), {})
+        except MgpuError as error:
+            log.error("SIGHUP: %s; %s", "; ".join(error.message.splitlines()), error.hint)
 
     if threading.current_thread() is threading.main_thread():
         # what our starter ignored (nohup, a script's &) this machine's jobs would ignore for good; the two that Python
@@ -148,7 +141,8 @@ def _take_signals(master: Master, settings: Config) -> None:
                 signal.signal(number, signal.SIG_DFL)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: master.stop())
-        signal.signal(signal.SIGHUP, reload)
+        # by a thread of its own: it reads the database, which the one that is interrupted may be at
+        signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, daemon=True).start())
 
 
 def _policies(settings: Config) -> Mapping[str, Policy]:

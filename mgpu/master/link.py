@@ -79,6 +79,10 @@ class NodeLink:
 
     # --- probes -----------------------------------------------------------------------------------------------------
 
+    def remember(self, seen: Observation | None) -> None:
+        """What a master before this one saw last: a node that hangs now still has its GPUs."""
+        self._last_seen = seen
+
     def probe(self, hurry: bool = True) -> bool:
         """Begin one in the background; False = one is still outstanding. `hurry`: somebody waits for it."""
         if hurry:
@@ -90,7 +94,8 @@ class NodeLink:
         return True
 
     def _probe(self) -> None:
-        number, first = self.begun, self._last_seen is None  # no other one begins before this one is over
+        number = self.begun  # no other one begins before this one is over
+        first = number == 1
         try:
             now = self._clock.monotonic()
             slow = self._slowly_probed is None or now - self._slowly_probed > SLOW_PROBE_S

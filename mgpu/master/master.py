@@ -107,11 +107,12 @@ class Master:
         """What is stored of the inventory's nodes; all of them are probed before anything starts there."""
         with self._store.write() as writer:
             stored = {node.name: node for node in writer.nodes()}
-            for name in self._links:
+            for name, link in self._links.items():
                 node = stored.get(name, Node(name))
                 if name not in stored:
                     writer.save_node(node)
                 self._nodes[name] = node
+                link.remember(node.observation)
         with self._store.read() as reader:
             self._refresh_views(Board.read(reader))
 

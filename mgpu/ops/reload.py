@@ -33,7 +33,7 @@ def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
         raise CannotReload("\n".join(error.faults), "the old configuration stays in force") from error
     before = {node.name: node for node in context.config.nodes}
     after = {node.name: node for node in fresh.nodes}
-    if (gone := all_gone(context.config, fresh)) and payload.get("all_nodes") is not True:
+    if (gone := _all_gone(context.config, fresh)) and payload.get("all_nodes") is not True:
         hint = "if that is meant: mgpu config reload --yes; the old configuration stays in force"
         raise CannotReload(f"none of the nodes would be left: {gone}", hint)
     _check(context, fresh, {str(name) for name in before.keys() - after.keys()})
@@ -50,7 +50,7 @@ def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
     return answer
 
 
-def all_gone(before: Config, after: Config) -> str:
+def _all_gone(before: Config, after: Config) -> str:
     """The nodes, if none of them is left: as of a file that was emptied by mistake. "" = some are, or there was but
     this machine, which nobody wrote down."""
     names = [str(node.name) for node in before.nodes]

@@ -12,8 +12,8 @@ import pytest
 from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core.errors import MgpuError
 from mgpu.core.health import ProbeFailure
-from mgpu.core.model import NodeName
-from mgpu.core.observation import RawProbe
+from mgpu.core.model import DeviceUuid, NodeName
+from mgpu.core.observation import GpuReading, Observation, RawProbe
 from mgpu.core.plan import NodeFacts
 from mgpu.master.inbox import Inbox, Probed
 from mgpu.master.link import NodeLink
@@ -35,6 +35,7 @@ class Bench:
     stopping: threading.Event = field(default_factory=threading.Event)
     begun: list[Callable[[], None]] = field(default_factory=list)
     dead: bool = False
+    gpu_status: int = 127
     address: str = "10.0.0.1"
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class Bench:
     def probe(self, wanted: ProbeWanted) -> RawProbe:
         if self.dead:
             raise RemoteError("no route to host")
-        return RawProbe("boot", "a", None, 127, "", 127, "", "")
+        return RawProbe("boot", "a", None, self.gpu_status, "", 127, "", "")
 
     def answer(self) -> Probed:
         """The probe that is outstanding comes to its end; the tick has yet to hear of it."""
@@ -82,6 +83,16 @@ def test_a_probe_that_is_asked_for_begins_at_once(bench: Bench) -> None:
     bench.hear(bench.answer())
     assert outcome.result(0) == "no route to host"
     assert not bench.begun
+
+
+def test_a_node_that_hangs_still_has_the_gpus_that_an_earlier_master_saw(bench: Bench) -> None:
+    gpu = GpuReading(0, DeviceUuid("GPU-1"), "00000000:01:00.0", "A100")
+    bench.link.remember(Observation(NODE, 0.0, "boot", "a", (gpu,)))
+    bench.gpu_status = 124
+    bench.probing.ask(NODE)
+    seen = bench.answer().outcome
+    assert isinstance(seen, Observation)
+    assert ([each.uuid for each in seen.gpus], "hung" in seen.fault) == ([gpu.uuid], True)
 
 
 def test_many_who_ask_share_a_probe(bench: Bench) -> None:
