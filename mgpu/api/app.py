@@ -21,7 +21,7 @@ from mgpu.api import stream
 from mgpu.api.connection import caller_of
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.core.model import JobId
-from mgpu.ops import cancel, drain, jobs, nodes, output, reload, residue, status, submit, update
+from mgpu.ops import cancel, chosen, drain, hold, jobs, nodes, output, reload, residue, status, submit, update
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
@@ -51,7 +51,7 @@ class OtherConfig(MgpuError):
 _STATUS: tuple[tuple[type[MgpuError], HTTPStatus], ...] = (
     (OtherConfig, HTTPStatus.CONFLICT),
     (reload.CannotReload, HTTPStatus.CONFLICT),
-    (cancel.AlreadyEnded, HTTPStatus.CONFLICT),
+    (chosen.AlreadyEnded, HTTPStatus.CONFLICT),
     (RequestError, HTTPStatus.BAD_REQUEST),
     (NotAllowed, HTTPStatus.FORBIDDEN),
     (NotFound, HTTPStatus.NOT_FOUND),
@@ -101,6 +101,8 @@ class _Routes:
             web.post("/v1/jobs", self._submit),
             web.get("/v1/jobs", self._list_jobs),
             web.post("/v1/cancel", self._cancel),
+            web.post("/v1/hold", self._hold),
+            web.post("/v1/release", self._release),
             web.get("/v1/jobs/{job}", self._show_job),
             web.get("/v1/jobs/{job}/why", self._why),
             web.post("/v1/jobs/{job}/update", self._update),
@@ -124,7 +126,7 @@ class _Routes:
         """Only those this master is for, and only if they mean the same configuration; how it is and that it should end
         may be said in any case: that is the way out."""
         context, caller = self._context, caller_of(request)
-        if context.personal and not context.is_operator(caller):
+        if not context.serves(caller):
             raise NotAllowed(
                 f"this master serves uid {context.owner_uid} alone", "start your own: any mgpu command does"
             )
@@ -172,6 +174,14 @@ class _Routes:
     async def _cancel(self, request: web.Request) -> web.Response:
         body = await _body(request)
         return web.json_response(await self._run(cancel.cancel, self._context, caller_of(request), body))
+
+    async def _hold(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await self._run(hold.hold, self._context, caller_of(request), body))
+
+    async def _release(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await self._run(hold.release, self._context, caller_of(request), body))
 
     async def _show_job(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(jobs.show_job, self._context, _job(request)))

@@ -23,6 +23,8 @@ COMMANDS = {
     "why": ("mgpu.cli.why:why", "Why a job waits."),
     "logs": ("mgpu.cli.logs:logs", "A job's output."),
     "cancel": ("mgpu.cli.cancel:cancel", "End jobs."),
+    "hold": ("mgpu.cli.hold:hold", "Keep jobs that wait from starting."),
+    "release": ("mgpu.cli.hold:release", "Let held jobs start again."),
     "update": ("mgpu.cli.update:update", "Change the time limit of a job."),
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, resume, down, clean."),

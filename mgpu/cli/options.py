@@ -30,6 +30,8 @@ CARE = [
     Option("--signal", "[B:]SIG[@S]", "Send it S seconds (60) before the time limit; B: to the first process alone."),
     Option("-p --partition", "NAME", "Partition to run in."),
     Option("--priority", "N", "Higher runs earlier."),
+    Option("-H --hold", "", "Queue it held: it waits until `mgpu release`."),
+    Option("-b --begin", "TIME", "Not before TIME: 16:00, tomorrow, 2026-12-01T08:00, now+1hour."),
     Option("-J --job-name", "NAME", "Name of the job."),
     Option("--retries", "N", "Run again up to N times if the command fails."),
     Option("--no-requeue", "", "Never run again after node trouble."),

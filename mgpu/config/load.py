@@ -172,6 +172,7 @@ def _config(
         state_dir=settings.master.state_dir,
         idle_exit_s=settings.master.idle_exit,
         partitions=_partitions(settings, placed),
+        admins=tuple(settings.admins),
         heartbeat_interval_s=networking.heartbeat_interval,
         timeout_s=networking.timeout,
         login_timeout_s=networking.login_timeout,

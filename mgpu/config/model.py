@@ -71,6 +71,7 @@ class Config:
     state_dir: Path | None = None
     idle_exit_s: float = 600.0
     partitions: Mapping[str, PartitionConfig] = field(default_factory=dict)
+    admins: tuple[str, ...] = ()  # besides root and who runs the master
     heartbeat_interval_s: float = 30.0
     timeout_s: float = 60.0
     login_timeout_s: float = 30.0

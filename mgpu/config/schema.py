@@ -208,6 +208,7 @@ Program = Annotated[str, _reading(_program)]
 LocalPath = Annotated[Path, BeforeValidator(_local_path)]
 KeyFile = Annotated[LocalPath, AfterValidator(_key_file)]
 Names = Annotated[list[Name], _reading(parts), Field(min_length=1)]
+Logins = Annotated[list[Login], _reading(parts), Field(min_length=1)]
 Environment = dict[Annotated[str, _reading(_variable)], Annotated[str, BeforeValidator(_given)]]
 Seconds = Annotated[float, _reading(times.seconds), Field(gt=0)]
 SecondsOrNever = Annotated[float, _reading(times.seconds_or_never), Field(gt=0)]
@@ -287,7 +288,7 @@ class Partition(Section):
     max_time: LimitS = None
     planning_time: PlanningS = DAY_S
     priority: Whole = 0
-    allow_users: Annotated[list[Login], Field(min_length=1)] = []
+    allow_users: Logins = []
 
     @model_validator(mode="after")
     def _default_within_limit(self) -> Partition:
@@ -332,6 +333,7 @@ class Settings(Section):
     defaults: Any = None
     nodes: Any = None
     partitions: dict[Name, Partition] | None = None
+    admins: Logins = []
     networking: Networking = Networking()
     scheduling: Scheduling = Scheduling()
     retries: Retries = Retries()

@@ -21,6 +21,8 @@ from mgpu.core import retry
 from mgpu.core.errors import InvalidTransition
 from mgpu.core.model import (
     GIVEN_UP,
+    HELD_BY_ADMIN,
+    HELD_BY_USER,
     REQUEUE,
     Attempt,
     AttemptState,
@@ -348,6 +350,23 @@ def withdraw(job: Job, by: str, now: float) -> Job:
         end_time=now,
         stop=f"CANCEL by {by}",
     )
+
+
+def hold(job: Job, by: str, admin: bool) -> Job:
+    """It does not start until somebody releases it. What an `admin` holds stays an admin's, whoever else holds it."""
+    if job.state is not JobState.PENDING:
+        raise InvalidTransition(f"job {job.job_id} is {job.state} and cannot be held")
+    if job.held and (held_by_admin(job) or not admin):
+        return job
+    return replace(job, held=f"{HELD_BY_ADMIN if admin else HELD_BY_USER} by {by}")
+
+
+def held_by_admin(job: Job) -> bool:
+    return job.held.startswith(HELD_BY_ADMIN)
+
+
+def release(job: Job) -> Job:
+    return replace(job, held="")
 
 
 def want_stop(job: Job, why: str) -> Job:

@@ -163,6 +163,7 @@ class Job:
 
     `stop` is who or what wants it ended ("" = nobody): a stored wish, kept until all parts have ended.
     `failures` counts the tries that node trouble used up, `avoid` the nodes where they failed.
+    `held` keeps a job that waits from starting ("" = nothing does): the reason and who said so, `JobHeldUser by alice`.
     """
 
     job_id: JobId
@@ -182,6 +183,7 @@ class Job:
     not_before: float = 0.0
     failures: int = 0
     avoid: tuple[NodeName, ...] = ()
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ class Attempt:
     reason: str = ""
 
 
+HELD_BY_USER, HELD_BY_ADMIN = "JobHeldUser", "JobHeldAdmin"
 GIVEN_UP = "GIVEN_UP"  # a part's stop: an operator's word
 REQUEUE = "REQUEUE"  # a part's stop, recorded on the node: the job itself wants to be queued again
 OUT_OF_MEMORY = "OOM"  # a part's stop, recorded on the node: the kernel killed it, nobody of ours did

@@ -34,6 +34,9 @@ class Queue:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    def get(self, job_id: JobId) -> PendingJob | None:
+        return self._jobs.get(job_id)
+
     def put(self, job: PendingJob) -> None:
         """New, or changed."""
         self.drop(job.job_id)

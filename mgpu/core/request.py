@@ -27,7 +27,7 @@ _KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env"
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
-    *("requeue_on_exit", "signal"),
+    *("requeue_on_exit", "signal", "hold", "begin"),
     *("exclusive", "setup"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)

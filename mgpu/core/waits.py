@@ -8,7 +8,7 @@ from typing import overload
 
 from mgpu.core.feasible import Ask, enough, examine
 from mgpu.core.hostlist import fold
-from mgpu.core.model import JobId, NodeName
+from mgpu.core.model import HELD_BY_ADMIN, Job, JobId, NodeName
 from mgpu.core.placement import place
 from mgpu.core.plan import Barred, DeviceState, NodeView, PendingJob, Reservation, Start, Wait
 from mgpu.core.policies import Candidate, Policy, PolicyError, fill_first
@@ -148,6 +148,13 @@ def too_early(job: PendingJob, now: float) -> Wait:
         tries = f"{job.failures} failed {'try' if job.failures == 1 else 'tries'}"
         return Wait("Backoff", f"tried again in {seconds} s, after {tries}")
     return Wait("BeginTime", f"may start in {seconds} s at the earliest")
+
+
+def held(job: Job) -> Wait:
+    """Of one that is held."""
+    reason, _, by = job.held.partition(" by ")
+    way_out = "an admin releases it" if reason == HELD_BY_ADMIN else f"mgpu release {job.job_id}"
+    return Wait(reason, f"held by {by}: {way_out}")
 
 
 def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:

@@ -229,23 +229,23 @@ class Master:
         self._views = self._make_views.of(self._nodes, board, self._gone, self._clock.now())
 
     def _plan(self, board: Board, now: float) -> Board:
-        queue = self._waiting.read()
+        queue, barred = self._waiting.read(), self._waiting.barred
         if not queue:
-            self._waits, self._plan_in = {}, self._config.heartbeat_interval_s
+            self._waits, self._plan_in = dict(barred), self._config.heartbeat_interval_s
             return board
         snapshot = planning.snapshot(self._config, self._views, queue, board, now)
         later = [job.not_before - now for job in snapshot.later]
         self._plan_in = min(later, default=self._config.heartbeat_interval_s)
         plan = schedule.plan(snapshot, self._policies, self._memory)
         ready, stale = self._fresh(plan, now)
-        self._waits = plan.waits.beside(stale)
+        self._waits = plan.waits.beside({**barred, **stale})
         if not ready:
             return board
         places = {name: self._place(name, link) for name, link in self._links.items()}
         placed: list[Job] = []
         with self._store.write() as writer:
             for start in ready:
-                job = planning.commit(writer, start, places, now)
+                job = planning.commit(writer, start, places, now, self._waiting.still)
                 if job is not None:
                     placed.append(job)
             board = Board.read(writer)

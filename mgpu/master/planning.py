@@ -195,10 +195,13 @@ class Place:
     hostname: str
 
 
-def commit(writer: Writer, start: Start, places: Mapping[NodeName, Place], now: float) -> Job | None:
-    """Store the attempt with its holds; None where the plan was stale: the job no longer pending, a device taken."""
+def commit(
+    writer: Writer, start: Start, places: Mapping[NodeName, Place], now: float, still: Callable[[Job], bool]
+) -> Job | None:
+    """Store the attempt with its holds; None where the plan was stale: a device taken, or the job no longer pending or
+    `still` what was planned."""
     job = writer.job(start.job_id)
-    if job is None or job.state is not JobState.PENDING:
+    if job is None or job.state is not JobState.PENDING or not still(job):
         return None
     number = job.attempt + 1
     attempt = Attempt(job.job_id, number, secrets.token_hex(16), AttemptState.STARTING, now)

@@ -100,7 +100,7 @@ class Control(Protocol):
 @dataclass(frozen=True, slots=True)
 class Context:
     """`started` in seconds since the epoch; `owner_uid` is who runs the master. A personal master serves nobody else,
-    but root."""
+    but root. Operators, or admins: these two, and who the configuration says."""
 
     store: Store
     spool: Spool
@@ -111,8 +111,11 @@ class Context:
     owner_uid: int
     personal: bool = True
 
+    def serves(self, caller: Caller) -> bool:
+        return not self.personal or caller.uid in (0, self.owner_uid)
+
     def is_operator(self, caller: Caller) -> bool:
-        return caller.uid in (0, self.owner_uid)
+        return caller.uid in (0, self.owner_uid) or caller.user in self.config.admins
 
     def node_config(self, name: str) -> NodeConfig:
         """Raises NotFound, with the nearest name that there is."""
@@ -139,7 +142,7 @@ def require_owner(context: Context, caller: Caller, job: Job, what: str) -> None
 def require_operator(context: Context, caller: Caller, what: str) -> None:
     """`what` reads like "stop the master"."""
     if not context.is_operator(caller):
-        raise NotAllowed(f"{caller.user} may not {what}: only root and who runs the master may")
+        raise NotAllowed(f"{caller.user} may not {what}: only root, who runs the master, and its `admins` may")
 
 
 def record(context: Context, entry: Audit) -> None:

@@ -59,6 +59,8 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "priority": value.spec.priority,
         "time_limit_s": value.spec.time_limit_s,
         "stop": value.stop,
+        "held": value.held,
+        "begin": moment(value.not_before) if pending and value.not_before > 0 else None,
     }
 
 

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mgpu import clock
+from mgpu.core import lifecycle
+from mgpu.core import payload as read
 from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.core.model import Audit, Job, JobId, JobSpec, JobState
 from mgpu.core.request import parse_submission
+from mgpu.ops.begin import parse_begin
 from mgpu.ops.context import Caller, Context
 
 _REQUEST_ID = re.compile(r"[0-9a-fA-F-]{8,64}")
@@ -33,7 +36,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
     if known is not None:
         return _known(known, caller)
     spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
-    job = _job(request_id, caller, spec)
+    job = _job(request_id, caller, spec, read.Options(read.mapping(payload, "options")))
     with context.store.write() as w:
         job_id, created = w.add_job(job)
         if created:
@@ -53,16 +56,19 @@ def parse_request_id(payload: Mapping[str, Any]) -> str:
     return request_id
 
 
-def _job(request_id: str, caller: Caller, spec: JobSpec) -> Job:
-    return Job(
+def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options) -> Job:
+    now = clock.now()
+    job = Job(
         job_id=JobId(0),  # the store numbers it
         request_id=request_id,
         user=caller.user,
         uid=caller.uid,
         spec=spec,
         state=JobState.PENDING,
-        submit_time=clock.now(),
+        submit_time=now,
+        not_before=parse_begin(read.line(options, "begin", 64), now) if options.get("begin") is not None else 0.0,
     )
+    return lifecycle.hold(job, caller.user, admin=False) if read.flag(options, "hold") else job
 
 
 def _known(job: Job, caller: Caller) -> Submitted:

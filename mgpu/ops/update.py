@@ -13,7 +13,7 @@ from mgpu.core.model import Audit, Job, JobId, JobState, Part
 from mgpu.core.partitions import admit, new_limit
 from mgpu.core.plan import NodeView
 from mgpu.core.timelimit import render_time_limit
-from mgpu.ops.cancel import AlreadyEnded
+from mgpu.ops.chosen import AlreadyEnded
 from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.render import Json
 from mgpu.ops.submit import parse_request_id

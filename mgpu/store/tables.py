@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-REVISION = "0002"
+REVISION = "0003"
 
 
 def written_out(text: str) -> str:
@@ -95,6 +95,7 @@ jobs = Table(
     _moment("not_before", nullable=False),
     _count("failures"),
     Column("avoid", Text, nullable=False),
+    Column("held", Words, nullable=False, server_default=""),
     sqlite_autoincrement=True,  # the number of a deleted job is never given again
 )
 

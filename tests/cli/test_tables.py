@@ -266,6 +266,20 @@ def test_cancel(peer: Peer, mgpu: Callable) -> None:
     assert (first, second) == ({"ids": [17, 5]}, {"user": "bob", "states": "PENDING,RUNNING"})
 
 
+@pytest.mark.parametrize(("command", "done"), [("hold", "held"), ("release", "released")])
+def test_hold_and_release(peer: Peer, mgpu: Callable, command: str, done: str) -> None:
+    refused = {"job_id": 5, "code": "not_allowed", "message": "job 5 was held by root", "hint": "ask an admin"}
+    peer.answers["POST", f"/v1/{command}"] = {done: [17], "errors": [refused]}
+    said = "mgpu: job 5 was held by root: ask an admin\n"
+    assert mgpu(command, "17", "5") == (77, f"{done.capitalize()} job 17\n", said)
+    mgpu(command, "--name", "sweep")
+    bodies = peer.bodies("POST", f"/v1/{command}")
+    assert [{**body, "request_id": ""} for body in bodies] == [
+        {"request_id": "", "ids": [17, 5]},
+        {"request_id": "", "name": "sweep"},
+    ]
+
+
 def test_status_starts_nothing(mgpu: Callable, peer: Peer) -> None:
     peer.answers["GET", "/v1/status"] = {"version": "1", "uptime_s": 61, "config": "", "queue": {"PENDING": 2}}
     assert mgpu("status").out == ("version  1\nconfig   none: this machine alone\nqueue    PENDING=2\nuptime   1:01\n")

@@ -125,6 +125,7 @@ def test_all_other_keys(here: Path) -> None:
     config = loaded(
         "cluster: {name: lab}\n"
         "master: {mode: personal, state_dir: state, idle_exit: never}\n"
+        "admins: ann, bob\n"
         "partitions:\n"
         "  train: {default_time: none, max_time: 7-0, planning_time: 1:30:00, priority: -10, allow_users: [ann, bob]}\n"
         "  rest:\n"
@@ -137,6 +138,7 @@ def test_all_other_keys(here: Path) -> None:
         "nodes: [{node_id: a, partition: train, external: {ignore: []}}]\n"
     )
     assert (config.cluster_name, config.state_dir, config.idle_exit_s) == ("lab", here / "state", math.inf)
+    assert config.admins == ("ann", "bob")
     assert config.partitions == {
         "train": PartitionConfig("train", None, 604_800, -10, ("ann", "bob"), 5400),
         "rest": PartitionConfig("rest"),

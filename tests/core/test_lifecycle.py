@@ -238,6 +238,24 @@ def test_only_a_pending_job_is_placed_or_withdrawn(state: JobState) -> None:
             change()
 
 
+@pytest.mark.parametrize("state", list(JobState))
+def test_only_a_pending_job_is_held(state: JobState) -> None:
+    before = job(state=state)
+    if state is not JobState.PENDING:
+        with pytest.raises(InvalidTransition, match=state.value):
+            lifecycle.hold(before, "alice", admin=False)
+        return
+    held = lifecycle.hold(before, "alice", admin=False)
+    assert held.held == "JobHeldUser by alice"
+    assert lifecycle.hold(held, "alice", admin=False) == held
+    by_root = lifecycle.hold(held, "root", admin=True)
+    assert by_root.held == "JobHeldAdmin by root"
+    assert lifecycle.hold(by_root, "alice", admin=False) == by_root
+    assert lifecycle.held_by_admin(by_root)
+    assert not lifecycle.held_by_admin(held)
+    assert lifecycle.release(by_root) == before
+
+
 def test_the_first_wish_counts() -> None:
     once = lifecycle.want_stop(job(), "CANCEL by alice")
     assert lifecycle.want_stop(once, "CANCEL by bob").stop == "CANCEL by alice"

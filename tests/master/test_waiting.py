@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from mgpu.core import lifecycle
 from mgpu.core.model import JobState, Request
+from mgpu.core.plan import Wait
 from mgpu.master.waiting import Waiting
 from mgpu.store.store import Store
 from tests.store.stored_values import job, spec
@@ -47,6 +49,30 @@ def test_what_is_kept_is_what_is_stored(store: Store) -> None:
         w.save_job(replace(running, state=JobState.PENDING), running)
     assert said(kept) == said(Waiting(store))
     assert len(kept.read()) == 3
+
+
+def test_what_is_held_is_not_in_the_queue(store: Store) -> None:
+    kept = Waiting(store)
+    with store.write() as w:
+        job_id = w.add_job(job("a"))[0]
+        asked = w.job(job_id)
+    assert asked is not None
+    assert len(kept.read()) == 1
+    assert kept.still(asked)
+    held = lifecycle.hold(asked, "root", admin=True)
+    assert not kept.still(held)  # held since the plan was made
+    assert not kept.still(replace(asked, spec=spec(request=Request(gpus=7))))
+    assert not kept.still(replace(asked, not_before=5.0))
+    with store.write() as w:
+        w.save_job(held, asked)
+    for waiting in (kept, Waiting(store)):
+        assert not waiting.read()
+        assert waiting.barred == {job_id: Wait("JobHeldAdmin", "held by root: an admin releases it")}
+    with store.write() as w:
+        w.save_job(lifecycle.release(held), held)
+    assert len(kept.read()) == 1
+    assert kept.barred == {}
+    assert kept.still(asked)
 
 
 def test_what_was_rolled_back_never_happened(store: Store) -> None:

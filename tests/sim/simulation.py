@@ -12,7 +12,7 @@ import random
 import shutil
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,12 +21,11 @@ from typing import Any
 
 from mgpu import clock
 from mgpu.core.errors import MgpuError, StoreError
-from mgpu.core.model import NodeName, PartKey
+from mgpu.core.model import JobId, NodeName, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.master.inbox import GivenUp, Inbox
 from mgpu.master.link import NodeLink
 from mgpu.master.master import Master
-from mgpu.ops.cancel import cancel
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.submit import submit
 from tests.sim.books import Books
@@ -38,10 +37,10 @@ from tests.sim.storage import TroubledSpool, TroubledStore
 from tests.sim.threads import VirtualThreads
 from tests.sim.truth import Truth
 from tests.sim.weather import CALM
+from tests.sim.wishes import ADMIN, Wishes
 from tests.sim.world import Crash, Violation, World
 
-OWNER = 1000
-CALLERS = (Caller(1001, "alice"), Caller(1002, "bob"), Caller(OWNER, "operator"))
+CALLERS = (Caller(1001, "alice"), Caller(1002, "bob"), ADMIN)
 FIRST_PROBES_S = 10.0
 
 
@@ -73,6 +72,7 @@ class Simulation:
         self._spool = TroubledSpool(folder / "spool")
         self._books = Books(folder / "mgpu.db", self._spool, self.truth, self.nodes)
         self._drains = Drains(self.world, self.truth, self._books.rows, lambda: self._master)
+        self._wishes = Wishes(self.world, self.truth, self._books, self._operate)
         self._master: Master | None = None
         self._links: dict[NodeName, NodeLink] = {}
         self._threads: VirtualThreads | None = None
@@ -181,8 +181,7 @@ class Simulation:
             due = master.tick()
         except Crash as crash:
             self._dies(str(crash))
-            self._books.check(self.world.now(), None)
-            self._drains.check()
+            self._check(None)
             return
         except Exception:  # noqa: BLE001  whatever it is, the master would be gone
             self.truth.violate(f"the tick fails: {traceback.format_exc()}")
@@ -192,8 +191,12 @@ class Simulation:
             if error.startswith("internal error"):
                 self.truth.violate(error)
         self._tick_at = self.world.time + due + self.world.pause(2 * self.scenario.laziness_s, 10)
-        self._books.check(self.world.now(), None if fresh else master.waits())
+        self._check(None if fresh else master.waits())
+
+    def _check(self, waits: Iterable[JobId] | None) -> None:
+        self._books.check(self.world.now(), waits)
         self._drains.check()
+        self._wishes.check()
 
     def _stir(self) -> None:
         """Something is in the inbox."""
@@ -246,21 +249,15 @@ class Simulation:
         self.world.note(f"job {done.job_id} is submitted: {payload['kind']} {payload['options']}")
         if self.world.chance(0.25):
             who = self.world.random.choice((caller, CALLERS[-1]))
-            self.world.after(self.world.pause(60, 400, 0.1), lambda: self._cancel(who, done.job_id))
-
-    def _cancel(self, caller: Caller, job_id: int) -> None:
-        request = f"{self.world.random.getrandbits(64):016x}"
-        self._books.cancelled.add(job_id)
-        self.world.note(f"job {job_id} is to be cancelled")
-        self._operate(lambda context: cancel(context, caller, {"request_id": request, "ids": [job_id]}))
+            self.world.after(self.world.pause(60, 400, 0.1), lambda: self._wishes.cancel(who, done.job_id))
+        self._wishes.come(caller, done.job_id, self.weather.wishes)
 
     def _operate(self, operation: Callable[[Context], Any]) -> Any:
         """None = no answer."""
         if self._master is None:
             return None
-        context = Context(
-            self._store, self._spool, self._config, self._master, self._master, self.world.now(), OWNER, personal=False
-        )
+        master, now = self._master, self.world.now()
+        context = Context(self._store, self._spool, self._config, master, master, now, ADMIN.uid, personal=False)
         self.world.lag = FIRST_PROBES_S  # whoever asks has waited for the first probes
         try:
             return operation(context)
@@ -346,6 +343,7 @@ class Simulation:
     def _clear_up(self) -> None:
         self.world.note("the weather clears up")
         self._drains.resume_all()
+        self._wishes.release_all()
         self.weather = CALM
         self._books.calm_since = self.world.now()
         for node in self.nodes.values():

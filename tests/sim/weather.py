@@ -42,6 +42,8 @@ class Weather:
     slow: float = 0.0  # of a task or an answer
     # of an operator, per minute and node
     drained: float = 0.0
+    # of those who submit, per job
+    wishes: float = 0.0
 
 
 _RANGES = {
@@ -50,11 +52,11 @@ _RANGES = {
     "given_up": 0.5,
     "node_fails": 0.2, "no_directory": 0.1, "hangs": 0.05, "supervisor_killed": 0.1, "runner_killed": 0.1,
     "unkillable": 0.05, "crash": 0.01, "restart": 1.0, "store_full": 0.1, "spool_full": 0.1, "slow": 0.1,
-    "drained": 0.5,
+    "drained": 0.5, "wishes": 1.0,
 }  # fmt: skip
 
 KINDS = tuple(field.name for field in fields(Weather))
-_LATER = ("drained",)  # drawn after the others, so that seeds mean what they meant
+_LATER = ("drained", "wishes")  # drawn after the others, so that seeds mean what they meant
 _FIRST = tuple(kind for kind in KINDS if kind not in _LATER)
 CALM = Weather()
 
@@ -62,7 +64,7 @@ CALM = Weather()
 def drawn(random: Random) -> Weather:
     """A few kinds of trouble, each with a strength of its own: not all at once, or none would get far."""
     strengths: dict[str, float] = {}
-    for kinds in (_FIRST, _LATER):
+    for kinds in (_FIRST, *((kind,) for kind in _LATER)):
         chosen = [kind for kind in kinds if random.random() < random.choice((0.15, 0.4, 0.7))]
         strengths |= {kind: _RANGES[kind] * random.choice((0.2, 0.5, 1.0)) for kind in chosen}
     return replace(CALM, **strengths)

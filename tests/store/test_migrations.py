@@ -42,7 +42,7 @@ def test_migrating_gives_the_schema_of_a_fresh_database(tmp_path):
         w.add_job(job("a"))
     migrated.close()
     assert schema(old) == schema(fresh)
-    copy = tmp_path / "old.db.before-0002"
+    copy = tmp_path / f"old.db.before-{tables.REVISION}"
     assert copy.stat().st_mode & 0o777 == 0o600
     assert list(schema(copy)) == [("table", "alembic_version")]
 
@@ -56,8 +56,8 @@ def test_nodes_of_the_first_schema_are_kept_with_nothing_held_against_them(tmp_p
         w.save_node(node)
     store.close()
     with sqlite3.connect(path) as connection:  # what the first schema lacks
-        for name in ("marks", "streaks"):
-            connection.execute(f"ALTER TABLE nodes DROP COLUMN {name}")
+        for table, name in (("nodes", "marks"), ("nodes", "streaks"), ("jobs", "held")):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()
     store = Store.open(path)

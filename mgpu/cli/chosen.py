@@ -1,0 +1,38 @@
+"""What cancel, hold, release and requeue share: jobs by number or by filter, and a line for each."""
+
+from __future__ import annotations
+
+import os
+
+from mgpu.cli.filters import job_number, query
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.syntax import Argument
+from mgpu.cli.text import say
+from mgpu.client.http import EXIT_CODES
+from mgpu.lean_typing import Any
+
+IDS = Argument("ids", "[ID]...", nargs="*")
+
+
+def change_chosen(session: Session, path: str, done: str, ids: tuple[str, ...], given: dict[str, Any]) -> int:
+    """The exit status. `done`: the key of the answer that lists the jobs to which it was done, and the word for it."""
+    wanted: dict[str, Any] = query(given)
+    if not ids and not wanted:
+        raise bad_request("which jobs?", "give numbers, or --me, --user, --state, --name, --partition")
+    if ids:
+        wanted["ids"] = [job_number(text) for text in ids]
+    wanted |= {key: True for key, value in given.items() if value is True and key != "me"}
+    answer = session.call("POST", path, {"request_id": os.urandom(16).hex(), **wanted})
+    errors = answer.get("errors") or []
+    if session.json:
+        session.print_json(answer)
+    else:
+        for job_id in answer[done]:
+            print(f"{done.capitalize()} job {job_id}")
+        for error in errors:
+            named = f"job {error['job_id']}"
+            text = error["message"] if named in error["message"] else f"{named}: {error['message']}"
+            say(f"{text}: {error['hint']}" if error.get("hint") else text)
+        if not answer[done] and not errors:
+            say("no job passes these filters")
+    return max((EXIT_CODES.get(error.get("code", ""), 1) for error in errors), default=0)

@@ -1,0 +1,47 @@
+"""The wish that jobs which wait do not start for now, and that they may again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mgpu import clock
+from mgpu.core import lifecycle
+from mgpu.core.errors import NotAllowed, RequestError
+from mgpu.core.model import Audit, Job, JobState
+from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen
+from mgpu.ops.context import Caller, Context
+from mgpu.ops.render import Json
+from mgpu.store.writing import Writer
+
+_WAITING = (JobState.PENDING,)
+
+
+def hold(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
+    """Their own jobs people hold as users, those of others as admins."""
+
+    def change(writer: Writer, job: Job, mark: str) -> None:
+        _require_waiting(job, "held")
+        held = lifecycle.hold(job, caller.user, admin=job.uid != caller.uid)
+        writer.save_job(held, job)
+        writer.audit(Audit(clock.now(), caller.user, "hold", job_id=job.job_id, detail=mark))
+
+    return change_chosen(context, caller, payload, Act("held", "hold it", change, states=_WAITING))
+
+
+def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
+    def change(writer: Writer, job: Job, mark: str) -> None:
+        _require_waiting(job, "released")
+        if lifecycle.held_by_admin(job) and not context.is_operator(caller):
+            raise NotAllowed(f"job {job.job_id} is held {job.held.partition(' ')[2]}", "an admin releases it")
+        writer.save_job(lifecycle.release(job), job)
+        writer.audit(Audit(clock.now(), caller.user, "release", job_id=job.job_id, detail=mark))
+
+    return change_chosen(context, caller, payload, Act("released", "release it", change, states=_WAITING))
+
+
+def _require_waiting(job: Job, what: str) -> None:
+    if job.state.final:
+        raise AlreadyEnded(f"job {job.job_id} has already ended ({job.state})")
+    if job.state is not JobState.PENDING:
+        raise RequestError(f"job {job.job_id} runs: only jobs that wait can be {what}")
