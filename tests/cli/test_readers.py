@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -54,7 +55,12 @@ def lines(draw: st.DrawFn) -> list[str]:
 @settings(max_examples=600, deadline=None)
 @given(lines())
 def test_what_plain_reads_click_reads_alike(line: list[str]) -> None:
-    reading = plain.read(CLI, line)
+    try:
+        reading = plain.read(CLI, line)
+    except MasterError as refused:
+        with pytest.raises(MasterError, match=re.escape(refused.message)):
+            click_reader.read(CLI, line)
+        return
     if reading is not None:
         other = click_reader.read(CLI, line)
         assert isinstance(other, Reading)
