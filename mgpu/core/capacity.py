@@ -7,10 +7,10 @@ what is known rules it out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mgpu.core.gputype import kind_of
-from mgpu.core.model import Request
+from mgpu.core.model import NodeName, Request
 from mgpu.core.plan import DeviceView, NodeView
 
 ANY_KIND = "*"
@@ -20,6 +20,24 @@ UNBOUNDED = 1 << 20  # a node never seen, whose gpu_count the inventory does not
 MEMORY_SHOWN = 0.98
 
 Kinds = frozenset[str] | None  # None = every kind
+Likeness = Mapping[NodeName, NodeName]  # node -> the first one with GPUs like its own: judged once for all of them
+NONE_ALIKE: Likeness = {}
+
+
+def likeness(nodes: Iterable[NodeView]) -> Likeness:
+    first: dict[tuple[object, ...], NodeName] = {}
+    return {node.name: first.setdefault(_stock(node), node.name) for node in nodes}
+
+
+def _stock(node: NodeView) -> tuple[object, ...]:
+    """All that `capacity` follows from."""
+    devices = tuple(
+        [
+            (device.index, device.name, device.kind, device.memory_total_mib, device.slice)
+            for device in node.devices
+        ]
+    )
+    return devices, node.expected_gpus, node.gpu_type, node.only
 
 
 def wanted_indices(request: Request, node: NodeView) -> tuple[int, ...]:
@@ -64,6 +82,22 @@ def capacity(node: NodeView, request: Request, kinds: Kinds) -> Counter[str]:
         elif kinds is None or label in kinds:
             found[label] += unseen
     return found
+
+
+def capacities(
+    nodes: Iterable[NodeView], request: Request, kinds: Kinds, like: Likeness
+) -> list[Counter[str]]:
+    """The capacity of each node. Nodes that a request pins are looked at one by one."""
+    found: dict[NodeName, Counter[str]] = {}
+    pinned = {name for name, _ in request.pins}
+    rows = []
+    for node in nodes:
+        name = node.name if node.name in pinned else like.get(node.name, node.name)
+        row = found.get(name)
+        if row is None:
+            row = found[name] = capacity(node, request, kinds)
+        rows.append(row)
+    return rows
 
 
 def known_indices(node: NodeView) -> tuple[int, ...] | None:

@@ -46,6 +46,18 @@ class Ask:
         """Why the job may never use this node, whatever the node does; "" = it may."""
         return next((reason for rule in STATIC_RULES if (reason := rule(node, self))), "")
 
+    def allowed(self, nodes: Sequence[NodeView]) -> Sequence[NodeView]:
+        """Those that it may ever use."""
+        request = self.request
+        if not (request.exclude or self.shape.named or request.partition or self.shunned):
+            return nodes
+        return [node for node in nodes if not self.ruled_out(node)]
+
+    @property
+    def least(self) -> int:
+        """The GPUs of its smallest part; 1 for those that may be split anyhow."""
+        return min(self.sizes) if self.sizes else 1
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -55,14 +67,16 @@ class Verdict:
     free: dict[str, tuple[DeviceView, ...]] = field(default_factory=dict)
 
 
-def ask_for(request: Request, nodes: Sequence[NodeView], avoid: Iterable[NodeName] = ()) -> Ask:
+def ask_for(
+    request: Request, nodes: Sequence[NodeView], avoid: Iterable[NodeName] = (), like: cap.Likeness = cap.NONE_ALIKE
+) -> Ask:
     """Reads the request against the inventory. Nodes to avoid come back in if nothing else could ever do it."""
     shunned = frozenset(avoid)
     if shunned and not request.pins and not request.nodelist:
-        ask = _ask(request, nodes, shunned)
+        ask = _ask(request, nodes, shunned, like)
         if not ask.impossible:
             return ask
-    return _ask(request, nodes, frozenset())
+    return _ask(request, nodes, frozenset(), like)
 
 
 def impossible(request: Request, nodes: Sequence[NodeView]) -> str:
@@ -220,15 +234,19 @@ def _labels(devices: Iterable[DeviceView]) -> str:
     return ", ".join(dict.fromkeys(device.kind or device.name or "unknown" for device in devices))
 
 
+def _of_each_likeness(nodes: Sequence[NodeView], like: cap.Likeness) -> Sequence[NodeView]:
+    return [node for node in nodes if like.get(node.name, node.name) == node.name]
+
+
 # --- could it ever be ----------------------------------------------------------------------------------------------
 
 
-def _ask(request: Request, nodes: Sequence[NodeView], shunned: frozenset[NodeName]) -> Ask:
+def _ask(request: Request, nodes: Sequence[NodeView], shunned: frozenset[NodeName], like: cap.Likeness) -> Ask:
     shape = shape_of(request)
-    kinds = accepted_kinds(request.gpu_types, known_types(nodes)) if request.gpu_types else None
+    kinds = accepted_kinds(request.gpu_types, known_types(_of_each_likeness(nodes, like))) if request.gpu_types else None
     ask = Ask(request, shape, kinds, shape.sizes, len(shape.sizes), shunned)
-    allowed = [node for node in nodes if not ask.ruled_out(node)]
-    counts = cap.per_kind(cap.capacity(node, request, kinds) for node in allowed)
+    allowed = ask.allowed(nodes)
+    counts = cap.per_kind(cap.capacities(allowed, request, kinds, like))
     sizes, most_parts = shape.sizes, len(shape.sizes)
     if not sizes:
         # A node whose size nobody knows must not keep the job from being split over those that are known.
@@ -288,6 +306,8 @@ def _holds(sizes: Sequence[int], row: Sequence[int]) -> bool:
 
 def _no_index(ask: Ask, allowed: Sequence[NodeView]) -> str:
     """Too few nodes have the GPUs of --gpu-ids at all; told by the node that lacks the fewest."""
+    if not ask.request.gpu_ids:
+        return ""
     lacking: list[tuple[int, NodeView]] = []
     for node in allowed:
         known = cap.known_indices(node)

@@ -6,14 +6,18 @@ what a request means holds while the inventory is what it was, what a node offer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import compress
+from operator import attrgetter, is_, is_not
 
+from mgpu.core.capacity import Likeness, likeness
 from mgpu.core.feasible import Ask, ask_for
-from mgpu.core.model import DeviceUuid, NodeName, Request
-from mgpu.core.plan import Batch, DeviceView, NodeView, Snapshot
-from mgpu.core.policies import Candidate
-from mgpu.core.rooms import Room, alike, offer, room_of
+from mgpu.core.model import NodeName, Request
+from mgpu.core.plan import Batch, NodeView, Reservation, Running, Snapshot
+from mgpu.core.policies import Candidate, Policy
+from mgpu.core.rooms import Room, Rooms, alike, offer, room_of
+from mgpu.core.waits import Blocked
 
 SPARE = 200  # requests of which nobody asks now, but somebody may soon
 MOST = 100_000  # offers kept; the batches behind them are looked at anew each time
@@ -24,24 +28,28 @@ _Group = tuple[Request, tuple[NodeName, ...], tuple[NodeName, ...]]
 @dataclass(slots=True)
 class Examined:
     """Of a batch: its request as this cluster understands it, the nodes that it may ever use, and of each node the last
-    candidates."""
+    candidates. `blocked`: how it was last turned away."""
 
     ask: Ask
     allowed: frozenset[NodeName]
     offers: dict[NodeName, tuple[Room, tuple[Candidate, ...]]] = field(default_factory=dict)
+    blocked: Blocked | None = None
+    total: int = field(init=False)  # GPUs
+
+    def __post_init__(self) -> None:
+        self.total = self.ask.shape.total
 
     def candidates(self, rooms: Iterable[Room]) -> list[Candidate]:
-        found: list[Candidate] = []
-        known = self.offers
-        for room in rooms:
-            name = room.view.name
-            before = known.get(name)
-            if before is None or before[0] is not room:
-                given = offer(room, self.ask, self.allowed)
-                before = room, tuple([Candidate(room.view, kind, free) for kind, free in given.items()])
-                known[name] = before
-            found += before[1]
-        return found
+        return [candidate for room in rooms for candidate in self.of(room)]
+
+    def of(self, room: Room) -> tuple[Candidate, ...]:
+        name = room.view.name
+        before = self.offers.get(name)
+        if before is None or before[0] is not room:
+            given = offer(room, self.ask, self.allowed)
+            before = room, tuple([Candidate(room.view, kind, free) for kind, free in given.items()])
+            self.offers[name] = before
+        return before[1]
 
 
 class Memory:
@@ -49,63 +57,92 @@ class Memory:
 
     def __init__(self) -> None:
         self._rooms: dict[NodeName, Room] = {}
+        self._planned: dict[NodeName, Room] = {}  # as the last plan left them
+        self._like: Likeness = {}
         self._examined: dict[_Group, Examined] = {}
+        self._at_hand: dict[int, tuple[Batch, Examined]] = {}  # by the identity of the batch
+        self._default_policy = ""
+        self._running: tuple[Running, ...] = ()
+        # by the identity of what was examined, the span and the policy: the reservations that such jobs would get before
+        # anything has started, while nodes and running jobs are what they are
+        self.foreseen: dict[tuple[int, float, Policy], tuple[Examined, Reservation | None]] = {}
 
-    def begin(self, snapshot: Snapshot) -> dict[NodeName, Room]:
+    def begin(self, snapshot: Snapshot) -> Rooms:
         """The rooms of the nodes. Forgets what no longer holds, and what nobody asks for any more."""
         before, self._rooms = self._rooms, {}
+        running, self._running = self._running, snapshot.running
         same = True
         for view in snapshot.nodes:
             known = before.get(view.name)
             if known is None or known.view is not view:
-                lasts = known is not None and _lasts(known.view, view)
-                same = same and lasts
-                known = room_of(view, known.alike if known is not None and lasts else alike(view))
+                planned = self._planned.get(view.name)
+                if known is not None and planned is not None and planned.view is view:
+                    known = planned
+                else:
+                    lasts = known is not None and _lasts(known.view, view)
+                    same = same and lasts
+                    known = room_of(view, *((known.alike, known.spots) if known and lasts else (alike(view),)))
             self._rooms[view.name] = known
-        if not same or list(before) != list(self._rooms):
-            self._examined = {}
+        rooms = list(self._rooms.values())
+        if running != snapshot.running or len(before) != len(rooms) or not all(map(is_, before.values(), rooms)):
+            self.foreseen = {}
+        default, self._default_policy = self._default_policy, snapshot.default_policy
+        if not same or default != snapshot.default_policy or list(before) != list(self._rooms):
+            self._like = likeness(snapshot.nodes)
+            self._examined, self._at_hand = {}, {}
         elif len(self._examined) > 2 * len(snapshot.batches) + SPARE:
             asked = {_group(batch) for batch in snapshot.batches}
             self._examined = {group: found for group, found in self._examined.items() if group in asked}
-        return dict(self._rooms)
+            self._at_hand = {}
+        elif len(self._at_hand) > 2 * len(snapshot.batches) + SPARE:
+            self._at_hand = {}
+        return Rooms(rooms)
+
+    def end(self, rooms: Iterable[Room]) -> None:
+        """So the plan leaves those that it changed. Whoever carries it out to the letter may show these views again."""
+        self._planned = {room.view.name: room for room in rooms}
+
+    def at_hand(self, batch: Batch) -> Examined | None:
+        """What is known of it, if it is the very one of an earlier plan."""
+        known = self._at_hand.get(id(batch))
+        return known[1] if known is not None and known[0] is batch else None
 
     def examined(self, batch: Batch, nodes: tuple[NodeView, ...]) -> Examined:
         group = _group(batch)
         found = self._examined.get(group)
         if found is None:
-            found = examine_batch(batch, nodes)
-            if len(self._examined) * len(nodes) < MOST:
-                self._examined[group] = found
+            found = examine_batch(batch, nodes, self._like)
+            if len(self._examined) * len(nodes) >= MOST:
+                return found
+            self._examined[group] = found
         elif batch.closed:
-            found = replace(found, ask=replace(found.ask, closed=dict(batch.closed)))
+            found = replace(found, ask=replace(found.ask, closed=dict(batch.closed)), blocked=None)
+        self._at_hand[id(batch)] = batch, found
         return found
 
 
-def examine_batch(batch: Batch, nodes: tuple[NodeView, ...]) -> Examined:
-    ask = ask_for(batch.request, nodes, batch.avoid)
+def examine_batch(batch: Batch, nodes: Sequence[NodeView], like: Likeness) -> Examined:
+    ask = ask_for(batch.request, nodes, batch.avoid, like)
     if batch.closed:
         ask = replace(ask, closed=dict(batch.closed))
-    return Examined(ask, frozenset(node.name for node in nodes if not ask.ruled_out(node)))
+    return Examined(ask, frozenset([node.name for node in ask.allowed(nodes)]))
 
 
 def _group(batch: Batch) -> _Group:
     """What is said of the closed nodes changes with the clock, and nothing follows from it."""
-    return batch.request, batch.avoid, tuple(name for name, _ in batch.closed)
+    return batch.request, batch.avoid, tuple([name for name, _ in batch.closed])
+
+
+_PASSING = ("usable", "reason", "barred", "devices", "jobs", "exclusive")
+_lasting = attrgetter(*[each.name for each in fields(NodeView) if each.name not in _PASSING])
 
 
 def _lasts(before: NodeView, view: NodeView) -> bool:
     """Whether no more has changed than changes from day to day: what a request means does not depend on that."""
-    if len(before.devices) != len(view.devices):
+    if len(before.devices) != len(view.devices) or _lasting(before) != _lasting(view):
         return False
-    for old, new in zip(before.devices, view.devices, strict=True):
-        if old is not new and _described(old) != _described(new):
-            return False
-    return _today(before) == _today(view)
+    changed = compress(zip(before.devices, view.devices, strict=True), map(is_not, before.devices, view.devices))
+    return all([_described(old) == _described(new) for old, new in changed])
 
 
-def _today(node: NodeView) -> NodeView:
-    return replace(node, usable=True, reason="", barred=None, devices=(), jobs=0, exclusive=None)
-
-
-def _described(device: DeviceView) -> tuple[DeviceUuid, int, str, str, int | None]:
-    return device.uuid, device.index, device.name, device.kind, device.memory_total_mib
+_described = attrgetter("uuid", "index", "name", "kind", "memory_total_mib")

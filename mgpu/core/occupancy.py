@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from mgpu.core.model import DeviceUuid, JobId
 from mgpu.core.plan import DeviceState, DeviceView, NodeView
+
+Spots = Mapping[DeviceUuid, int]  # where a node's devices stand in its view
+
+
+def spots_of(view: NodeView) -> Spots:
+    return {device.uuid: at for at, device in enumerate(view.devices)}
 
 
 def _state(device: DeviceView, state: DeviceState, reason: str, job_id: JobId | None) -> DeviceView:
@@ -24,27 +30,28 @@ def _state(device: DeviceView, state: DeviceState, reason: str, job_id: JobId | 
     )
 
 
-def taken(view: NodeView, uuids: Collection[DeviceUuid], job_id: JobId, exclusive: bool) -> NodeView:
+def taken(view: NodeView, spots: Spots, uuids: Collection[DeviceUuid], job_id: JobId, exclusive: bool) -> NodeView:
     """The job runs there."""
     words = f"held by job {job_id}"
-    devices = tuple(
-        [
-            _state(device, DeviceState.ALLOCATED, words, job_id) if device.uuid in uuids else device
-            for device in view.devices
-        ]
-    )
-    return replace(view, devices=devices, jobs=view.jobs + 1, exclusive=job_id if exclusive else view.exclusive)
+    devices = list(view.devices)
+    for at in [spots[uuid] for uuid in uuids]:
+        devices[at] = _state(devices[at], DeviceState.ALLOCATED, words, job_id)
+    alone = job_id if exclusive else view.exclusive
+    return replace(view, devices=tuple(devices), jobs=view.jobs + 1, exclusive=alone)
 
 
-def given_back(view: NodeView, uuids: Collection[DeviceUuid], jobs: Collection[JobId]) -> NodeView:
-    """These jobs have ended. A device that something else is the matter with stays as it is."""
-    devices = tuple(
-        [
-            _state(device, DeviceState.FREE, "", None)
-            if device.uuid in uuids and device.state is DeviceState.ALLOCATED
-            else device
-            for device in view.devices
-        ]
-    )
+def given_back(
+    view: NodeView,
+    spots: Spots,
+    uuids: Collection[DeviceUuid],
+    jobs: Collection[JobId],
+    idle: NodeView | None = None,
+) -> NodeView:
+    """These jobs have ended. A device that something else is the matter with stays as it is. `idle`: the node with
+    nothing on it, if it is known."""
+    devices = list(view.devices)
+    for at in [spots[uuid] for uuid in uuids if uuid in spots]:
+        if devices[at].state is DeviceState.ALLOCATED:
+            devices[at] = idle.devices[at] if idle else _state(devices[at], DeviceState.FREE, "", None)
     exclusive = None if view.exclusive in jobs else view.exclusive
-    return replace(view, devices=devices, jobs=view.jobs - len(jobs), exclusive=exclusive)
+    return replace(view, devices=tuple(devices), jobs=view.jobs - len(jobs), exclusive=exclusive)

@@ -8,8 +8,9 @@ Suspect GPUs are taken last: first the job is placed as if they were not there, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from mgpu.core.feasible import Ask
 from mgpu.core.model import NodeName
@@ -17,18 +18,19 @@ from mgpu.core.plan import DeviceView, PlacedPart
 from mgpu.core.policies import Candidate, Policy, ordered
 
 Share = tuple[Candidate, int]
+Places = Callable[[NodeName], int]  # where a node stands in the inventory
 
 
 def place(
-    ask: Ask, nodes: Iterable[NodeName], candidates: Sequence[Candidate], policy: Policy
+    ask: Ask, nodes: Places, candidates: Sequence[Candidate], policy: Policy, doubtful: bool = True
 ) -> tuple[PlacedPart, ...]:
-    """`nodes`: at least those of the candidates, in the order of the inventory. () = does not fit now. Raises
-    PolicyError."""
-    if any(device.suspect for candidate in candidates for device in candidate.free):
+    """`candidates` in the order of the inventory; `doubtful`: there may be suspects among their devices. () = does not
+    fit now. Raises PolicyError."""
+    if doubtful and any(device.suspect for candidate in candidates for device in candidate.free):
         sound = [left for candidate in candidates if (left := _without_suspects(ask, candidate))]
-        if parts := _place(ask, nodes, sound, policy):
+        if parts := _place(ask, nodes, sound, policy, doubtful):
             return parts
-    return _place(ask, nodes, candidates, policy)
+    return _place(ask, nodes, candidates, policy, doubtful)
 
 
 def _without_suspects(ask: Ask, candidate: Candidate) -> Candidate | None:
@@ -42,7 +44,7 @@ def _without_suspects(ask: Ask, candidate: Candidate) -> Candidate | None:
 
 
 def _place(
-    ask: Ask, nodes: Iterable[NodeName], candidates: Sequence[Candidate], policy: Policy
+    ask: Ask, nodes: Places, candidates: Sequence[Candidate], policy: Policy, doubtful: bool
 ) -> tuple[PlacedPart, ...]:
     if len({candidate.node.name for candidate in candidates}) < len(ask.sizes):
         return ()
@@ -52,7 +54,7 @@ def _place(
         by_kind.setdefault(candidate.kind, []).append(candidate)
     for of_kind in by_kind.values():
         if shares := _shares(ask, of_kind, policy):
-            return _parts(ask, nodes, shares)
+            return parts_of(ask, nodes, shares, doubtful)
     return ()
 
 
@@ -102,29 +104,29 @@ def _wide(ask: Ask, candidates: Sequence[Candidate], policy: Policy) -> list[Sha
     return [] if missing else shares
 
 
-def _parts(ask: Ask, nodes: Iterable[NodeName], shares: Sequence[Share]) -> tuple[PlacedPart, ...]:
+def parts_of(ask: Ask, nodes: Places, shares: Sequence[Share], doubtful: bool = True) -> tuple[PlacedPart, ...]:
     """Ranks follow the order asked for, else that of the inventory."""
     in_order = shares
     if len(shares) > 1:
-        rank_of = {name: rank for rank, name in enumerate(ask.shape.named or nodes)}
-        in_order = sorted(shares, key=lambda share: rank_of[share[0].node.name])
+        rank_of = ask.shape.named.index if ask.shape.named else nodes
+        in_order = sorted(shares, key=lambda share: rank_of(share[0].node.name))
     parts = []
     for rank, (candidate, size) in enumerate(in_order):
-        devices = _chosen(ask, candidate, size)
-        indices = tuple(device.index for device in devices)
-        parts.append(PlacedPart(rank, candidate.node.name, indices, tuple(device.uuid for device in devices)))
+        devices = _chosen(ask, candidate, size, doubtful)
+        indices, uuids = [device.index for device in devices], [device.uuid for device in devices]
+        parts.append(PlacedPart(rank, candidate.node.name, tuple(indices), tuple(uuids)))
     return tuple(parts)
 
 
-def _chosen(ask: Ask, candidate: Candidate, size: int) -> Sequence[DeviceView]:
+def _chosen(ask: Ask, candidate: Candidate, size: int, doubtful: bool) -> Sequence[DeviceView]:
     """Those that nothing is held against, that NVLink joins best, then lowest indices; --exclusive takes all of its
     kind; pins keep the order asked for."""
     if ask.request.exclusive:
         return candidate.free
-    wanted = dict(ask.request.pins).get(candidate.node.name, ask.request.gpu_ids)
-    if wanted:
+    if ask.request.pins or ask.request.gpu_ids:
+        wanted = dict(ask.request.pins).get(candidate.node.name, ask.request.gpu_ids)
         return sorted(candidate.free, key=lambda device: wanted.index(device.index))
-    sound = [device for device in candidate.free if not device.suspect]
+    sound = [device for device in candidate.free if not device.suspect] if doubtful else candidate.free
     if len(sound) < size:
         suspects = [device for device in candidate.free if device.suspect]
         return sorted([*sound, *suspects[: size - len(sound)]], key=lambda device: device.index)
@@ -134,20 +136,28 @@ def _chosen(ask: Ask, candidate: Candidate, size: int) -> Sequence[DeviceView]:
 def joined(free: Sequence[DeviceView], size: int, links: Sequence[tuple[int, int, int]]) -> Sequence[DeviceView]:
     """`size` of the free devices with many NVLinks among them: from each device on, the one that adds most is taken
     next. Not always the very best set, but a pair is; the cost is that of a node's GPUs cubed."""
+    if not links or size == len(free):
+        return free[:size]
+    chosen = _joined(tuple([device.index for device in free]), size, tuple(links))
+    return sorted([device for device in free if device.index in chosen], key=lambda device: device.index)
+
+
+@lru_cache(maxsize=4096)
+def _joined(free: tuple[int, ...], size: int, links: tuple[tuple[int, int, int], ...]) -> frozenset[int]:
     count = {frozenset((first, second)): number for first, second, number in links}
 
-    def added(chosen: Sequence[DeviceView], other: DeviceView) -> int:
-        return sum(count.get(frozenset((device.index, other.index)), 0) for device in chosen)
+    def added(chosen: Sequence[int], other: int) -> int:
+        return sum([count.get(frozenset((index, other)), 0) for index in chosen])
 
-    best: list[DeviceView] = []
+    best: list[int] = []
     most = -1
-    for first in free if count and size < len(free) else ():
+    for first in free:
         chosen, total = [first], 0
         while len(chosen) < size:
-            left = [device for device in free if device not in chosen]
-            nearest = max(left, key=lambda device: (added(chosen, device), -device.index))
+            left = [index for index in free if index not in chosen]
+            nearest = max(left, key=lambda index: (added(chosen, index), -index))
             total += added(chosen, nearest)
             chosen.append(nearest)
         if total > most:
             best, most = chosen, total
-    return sorted(best, key=lambda device: device.index) if best else free[:size]
+    return frozenset(best)

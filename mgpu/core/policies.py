@@ -45,6 +45,7 @@ def spread(need: int, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
     return sorted(candidates, key=lambda candidate: -len(candidate.free) if need else candidate.node.jobs)
 
 
+BUILT_IN = (fill_first, spread)
 POLICIES: Mapping[str, Policy] = MappingProxyType({"fill_first": fill_first, "spread": spread})
 
 

@@ -7,7 +7,7 @@ in which they came.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from mgpu.core.model import JobId, NodeName, Request
 from mgpu.core.plan import Batch, PendingJob
@@ -23,11 +23,41 @@ def _rank(job: PendingJob) -> tuple[float, float, JobId]:
     return job.rank
 
 
+def _due(job: PendingJob) -> tuple[float, JobId]:
+    return job.not_before, job.job_id
+
+
+class _Lane:
+    """The jobs of a group by rank, and the batch that they make, until they change."""
+
+    __slots__ = ("_batch", "group", "jobs")
+
+    def __init__(self, group: _Group) -> None:
+        self.group = group
+        self._batch: Batch | None = None
+        self.jobs: list[PendingJob] = []
+
+    def enter(self, job: PendingJob) -> None:
+        insort(self.jobs, job, key=_rank)
+        self._batch = None
+
+    def leave(self, job: PendingJob) -> None:
+        del self.jobs[bisect_left(self.jobs, job.rank, key=_rank)]
+        self._batch = None
+
+    def batch(self) -> Batch:
+        if self._batch is None:
+            self._batch = Batch(*self.group, tuple(self.jobs))
+        return self._batch
+
+
 class Queue:
     def __init__(self, jobs: Iterable[PendingJob] = ()) -> None:
         self._jobs: dict[JobId, PendingJob] = {}
-        self._batches: dict[_Group, list[PendingJob]] = {}
-        self._timed: dict[JobId, PendingJob] = {}  # those that may not have started from the beginning
+        self._lanes: dict[_Group, _Lane] = {}
+        self._lane_of: dict[JobId, _Lane] = {}
+        self._timed: list[PendingJob] = []  # those that may not have started from the beginning, by when they may
+        self._came = 0  # how many of these are in the lanes: their time had come
         for job in jobs:
             self.put(job)
 
@@ -41,39 +71,48 @@ class Queue:
         """New, or changed."""
         self.drop(job.job_id)
         self._jobs[job.job_id] = job
-        if job.not_before > 0:
-            self._timed[job.job_id] = job
-        else:
-            _insert(self._batches, job)
+        if job.not_before <= 0:
+            self._enter(job)
+            return
+        at = bisect_left(self._timed, _due(job), key=_due)
+        self._timed.insert(at, job)
+        if at < self._came:
+            self._came += 1
+            self._enter(job)
 
     def drop(self, job_id: JobId) -> None:
         """It pends no longer, or never did."""
         job = self._jobs.pop(job_id, None)
-        if job is None or self._timed.pop(job_id, None) is not None:
+        if job is None:
             return
-        group = _group(job)
-        jobs = self._batches[group]
-        del jobs[bisect_left(jobs, job.rank, key=_rank)]
-        if not jobs:
-            del self._batches[group]
+        if job.not_before > 0:
+            at = bisect_left(self._timed, _due(job), key=_due)
+            del self._timed[at]
+            if at >= self._came:
+                return
+            self._came -= 1
+        self._leave(job)
 
     def at(self, now: float) -> tuple[tuple[Batch, ...], tuple[PendingJob, ...]]:
         """The batches of those that may start now, and those that may not yet."""
-        later = tuple(job for job in self._timed.values() if job.not_before > now)
-        batches = self._batches
-        if len(later) < len(self._timed):
-            batches = _with(batches, (job for job in self._timed.values() if job.not_before <= now))
-        return tuple(Batch(*group, tuple(jobs)) for group, jobs in batches.items()), later
+        while self._came < len(self._timed) and self._timed[self._came].not_before <= now:
+            self._enter(self._timed[self._came])
+            self._came += 1
+        while self._came and self._timed[self._came - 1].not_before > now:  # clocks are set back
+            self._came -= 1
+            self._leave(self._timed[self._came])
+        return tuple([lane.batch() for lane in self._lanes.values()]), tuple(self._timed[self._came :])
 
-
-def _insert(batches: dict[_Group, list[PendingJob]], job: PendingJob) -> None:
-    insort(batches.setdefault(_group(job), []), job, key=_rank)
-
-
-def _with(batches: Mapping[_Group, list[PendingJob]], jobs: Iterable[PendingJob]) -> dict[_Group, list[PendingJob]]:
-    found = dict(batches)
-    for job in jobs:
+    def _enter(self, job: PendingJob) -> None:
         group = _group(job)
-        found[group] = [*found.get(group, ()), job]
-        found[group].sort(key=_rank)
-    return found
+        lane = self._lanes.get(group)
+        if lane is None:
+            lane = self._lanes[group] = _Lane(group)
+        lane.enter(job)
+        self._lane_of[job.job_id] = lane
+
+    def _leave(self, job: PendingJob) -> None:
+        lane = self._lane_of.pop(job.job_id)
+        lane.leave(job)
+        if not lane.jobs:
+            del self._lanes[lane.group]

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, NodeName, Request
-from mgpu.core.occupancy import given_back, taken
+from mgpu.core.occupancy import given_back, spots_of
 from mgpu.core.plan import Backfill, NodeView, PendingJob, Running, Snapshot, Start
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.queue import Queue
@@ -72,7 +72,9 @@ def replay(
 
 class _Replay:
     def __init__(self, nodes: Sequence[NodeView], rules: Rules, policies: Mapping[str, Policy]) -> None:
-        self._views: dict[NodeName, NodeView] = {node.name: node for node in nodes}
+        self._idle = {node.name: node for node in nodes}
+        self._views: dict[NodeName, NodeView] = dict(self._idle)
+        self._spots = {node.name: spots_of(node) for node in nodes}
         self._rules = rules
         self._policies = policies
         self._memory = Memory()
@@ -115,14 +117,15 @@ class _Replay:
             tuple(self._running.values()),
             self._rules.backfill,
         )
-        for start in plan(seen, self._policies, self._memory).starts:
+        made = plan(seen, self._policies, self._memory, starts_alone=True)
+        if made.starts:
+            self._views = {node.name: node for node in made.after}
+        for start in made.starts:
             yield self._start(start, now)
 
     def _start(self, start: Start, now: float) -> Ran:
         job = self._jobs.pop(start.job_id)
         self._queue.drop(start.job_id)
-        for part in start.parts:
-            self._views[part.node] = taken(self._views[part.node], part.uuids, job.job_id, job.request.exclusive)
         held = tuple((part.node, part.uuids) for part in start.parts)
         self._running[job.job_id] = Running(job.job_id, now + job.span_s, held)
         heappush(self._ends, (now + job.duration_s, job.job_id))
@@ -130,4 +133,5 @@ class _Replay:
 
     def _end(self, job_id: JobId) -> None:
         for name, uuids in self._running.pop(job_id).parts:
-            self._views[name] = given_back(self._views[name], uuids, (job_id,))
+            spots, idle = self._spots[name], self._idle[name]
+            self._views[name] = given_back(self._views[name], spots, uuids, (job_id,), idle)

@@ -8,7 +8,7 @@ come back.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from mgpu.core import maintenance
 from mgpu.core.memory import Examined
@@ -17,9 +17,7 @@ from mgpu.core.occupancy import given_back
 from mgpu.core.placement import place
 from mgpu.core.plan import Batch, DeviceState, PlacedPart, Reservation, Running
 from mgpu.core.policies import Candidate, Policy
-from mgpu.core.rooms import Room
-
-Rooms = Mapping[NodeName, Room]
+from mgpu.core.rooms import Room, Rooms
 
 
 class Forecast:
@@ -27,19 +25,19 @@ class Forecast:
 
     def __init__(self, rooms: Rooms, running: Iterable[Running]) -> None:
         self._rooms = rooms
-        self._ends = sorted(running, key=lambda one: (one.until, one.job_id))
+        self._ends = sorted(running, key=_end)
 
     def reserve(self, batch: Batch, known: Examined, policy: Policy, now: float, job_id: JobId) -> Reservation | None:
         """None = it cannot be told when. Raises PolicyError."""
-        if not self._ends or not self._could(known, len(self._ends)):
+        least = self._least(known)
+        if least is None:
             return None
 
         def fits(count: int) -> tuple[PlacedPart, ...]:
-            return place(known.ask, self._rooms, self._candidates(known, count), policy)
+            return place(known.ask, self._rooms.place_of, self._candidates(known, count), policy, self._rooms.doubtful)
 
         # the more have ended the more is free: the first that suffices is between one that does not and one that does
-        counts = range(1, len(self._ends) + 1)
-        least, step, most = 1 + bisect_left(counts, True, key=lambda count: self._could(known, count)), 1, 0
+        step, most = 1, 0
         while True:
             most = min(least + step - 1, len(self._ends))
             if parts := fits(most):
@@ -59,16 +57,34 @@ class Forecast:
         last = bisect_right(self._ends, at, key=lambda one: one.until)
         parts = fits(last) if last > most else parts
         views = [self._rooms[part.node].view for part in parts]
-        if maintenance.closed_to(batch.span_s, views, at):
+        if any([view.maintenance for view in views]) and maintenance.closed_to(batch.span_s, views, at):
             return None
         return Reservation(job_id, at, parts, batch.request.exclusive)
 
+    def _least(self, known: Examined) -> int | None:
+        """How many have to end until the numbers of free devices would do, whatever these are; None = they never do."""
+        ask = known.ask
+        if len(ask.sizes) == 1:
+            return self._least_on_one(ask.sizes[0], self._free(known))
+        counts = range(1, len(self._ends) + 1)
+        if not counts or not self._could(known, len(counts)):
+            return None
+        return 1 + bisect_left(counts, True, key=lambda count: self._could(known, count))
+
+    def _least_on_one(self, size: int, free: dict[NodeName, int]) -> int | None:
+        enough = max(free.values(), default=-1) >= size
+        for count, one in enumerate(self._ends, 1):
+            for name, uuids in one.parts:
+                if name in free:
+                    free[name] += len(uuids)
+                    enough = enough or free[name] >= size
+            if enough:
+                return count
+        return None
+
     def _could(self, known: Examined, count: int) -> bool:
         """Whether the numbers of free devices would do, whatever they are, when so many have ended."""
-        ask = known.ask
-        free = {
-            name: len(room.free) for name, room in self._rooms.items() if name in known.allowed and room.view.usable
-        }
+        ask, free = known.ask, self._free(known)
         for one in self._ends[:count]:
             for name, uuids in one.parts:
                 if name in free:
@@ -79,6 +95,12 @@ class Forecast:
         sizes = sorted(ask.sizes, reverse=True)
         return len(most) >= len(sizes) and all(has >= size for has, size in zip(most, sizes, strict=False))
 
+    def _free(self, known: Examined) -> dict[NodeName, int]:
+        allowed = known.allowed
+        return {
+            room.view.name: len(room.free) for room in self._rooms if room.view.usable and room.view.name in allowed
+        }
+
     def _candidates(self, known: Examined, count: int) -> list[Candidate]:
         devices: dict[NodeName, set[DeviceUuid]] = {}
         jobs: dict[NodeName, list[JobId]] = {}
@@ -87,7 +109,8 @@ class Forecast:
                 devices.setdefault(name, set()).update(uuids)
                 jobs.setdefault(name, []).append(one.job_id)
         rooms = []
-        for name, room in self._rooms.items():
+        for room in self._rooms:
+            name = room.view.name
             if name in jobs:
                 rooms.append(_after(room, devices[name], jobs[name], known.ask.request.exclusive))
             elif room.free or not known.ask.shape.total:
@@ -95,8 +118,14 @@ class Forecast:
         return known.candidates(rooms)
 
 
+def _end(one: Running) -> tuple[float, JobId]:
+    return one.until, one.job_id
+
+
 def _after(room: Room, uuids: Collection[DeviceUuid], jobs: Collection[JobId], alone: bool) -> Room:
     """Those that come back first: what is free now stays free for jobs in between."""
-    view = given_back(room.view, uuids, jobs) if alone or room.view.exclusive is not None else room.view
-    back = [device for device in room.view.devices if device.uuid in uuids and device.state is DeviceState.ALLOCATED]
-    return Room(view, (*back, *room.free), room.alike)
+    view = given_back(room.view, room.spots, uuids, jobs) if alone or room.view.exclusive is not None else room.view
+    devices, spots = room.view.devices, room.spots
+    places = sorted([spots[uuid] for uuid in uuids if uuid in spots])
+    back = [devices[at] for at in places if devices[at].state is DeviceState.ALLOCATED]
+    return room._replace(view=view, free=(*back, *room.free))

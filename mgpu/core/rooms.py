@@ -6,13 +6,15 @@ it says no more than yes or no. A test holds the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mgpu.core import capacity as cap
 from mgpu.core.feasible import Ask
 from mgpu.core.gputype import kind_of
 from mgpu.core.model import DeviceUuid, NodeName
+from mgpu.core.occupancy import Spots, spots_of
 from mgpu.core.plan import DeviceState, DeviceView, NodeView
 
 Devices = tuple[DeviceView, ...]
@@ -22,16 +24,24 @@ NO_DEVICES: Offer = {"": ()}
 
 
 class Room(NamedTuple):
-    """`alike`: the kind of all its devices, if nothing tells them apart; None = each is looked at."""
+    """`alike`: the kind of all its devices, if nothing tells them apart; None = each is looked at. `doubtful`: there
+    are suspects among the free."""
 
     view: NodeView
     free: Devices
     alike: str | None
+    spots: Spots
+    doubtful: bool
+
+    @property
+    def open(self) -> bool:
+        return self.view.usable and self.view.exclusive is None
 
 
-def room_of(view: NodeView, alike: str | None) -> Room:
-    free = tuple([device for device in view.devices if device.state is DeviceState.FREE])
-    return Room(view, free, alike)
+def room_of(view: NodeView, alike: str | None, spots: Spots | None = None) -> Room:
+    is_free = DeviceState.FREE
+    free = tuple([device for device in view.devices if device.state is is_free])
+    return Room(view, free, alike, spots or spots_of(view), True in [device.suspect for device in free])
 
 
 def alike(view: NodeView) -> str | None:
@@ -45,7 +55,7 @@ def alike(view: NodeView) -> str | None:
 def offer(room: Room, ask: Ask, allowed: Collection[NodeName]) -> Offer:
     """NOTHING = no part of the job can start there now."""
     view, request = room.view, ask.request
-    if not view.usable or view.exclusive is not None or view.name in ask.closed or view.name not in allowed:
+    if not room.open or view.name in ask.closed or view.name not in allowed:
         return NOTHING
     if request.exclusive and (view.jobs or not _all_free(room)):
         return NOTHING
@@ -72,4 +82,86 @@ def _all_free(room: Room) -> bool:
 
 
 def without(room: Room, uuids: Collection[DeviceUuid]) -> Room:
-    return room._replace(free=tuple([device for device in room.free if device.uuid not in uuids]))
+    gone = frozenset(uuids)
+    free = tuple([device for device in room.free if device.uuid not in gone])
+    return Room(room.view, free, room.alike, room.spots, room.doubtful)
+
+
+class Rooms:
+    """Of all nodes, in the order of the inventory; found by name, or by how many devices are free."""
+
+    def __init__(self, rooms: Iterable[Room]) -> None:
+        self._rooms = list(rooms)
+        self._at = {room.view.name: at for at, room in enumerate(self._rooms)}
+        self._by_free: dict[int, list[int]] = {}  # the places of the open rooms with so many free devices
+        self.free = 0  # devices, in open rooms
+        self.doubtful = False  # suspects are, or were, among them
+        self.uneven = False  # or devices that differ within a node
+        self.kinds: set[str | None] = set()
+        for at, room in enumerate(self._rooms):
+            self._enter(at, room)
+
+    def __getitem__(self, name: NodeName) -> Room:
+        return self._rooms[self._at[name]]
+
+    def __iter__(self) -> Iterator[Room]:
+        return iter(self._rooms)
+
+    def place_of(self, name: NodeName) -> int:
+        return self._at[name]
+
+    def copy(self) -> Rooms:
+        twin = Rooms.__new__(Rooms)
+        twin._rooms, twin._at = self._rooms.copy(), self._at
+        twin._by_free = {count: places.copy() for count, places in self._by_free.items()}
+        twin.free, twin.doubtful, twin.uneven, twin.kinds = self.free, self.doubtful, self.uneven, set(self.kinds)
+        return twin
+
+    def put(self, room: Room) -> None:
+        """In the place of the one that this node had."""
+        at = self._at[room.view.name]
+        before, self._rooms[at] = self._rooms[at], room
+        if before.open:
+            count = len(before.free)
+            places = self._by_free[count]
+            del places[bisect_left(places, at)]
+            if not places:
+                del self._by_free[count]
+            self.free -= count
+        self._enter(at, room)
+
+    def _enter(self, at: int, room: Room) -> None:
+        if not room.open:
+            return
+        count = len(room.free)
+        places = self._by_free.get(count)
+        if places is None:
+            self._by_free[count] = [at]
+        elif places[-1] < at:
+            places.append(at)
+        else:
+            insort(places, at)
+        self.free += count
+        if count:
+            self.doubtful = self.doubtful or room.doubtful
+            self.uneven = self.uneven or room.alike is None
+            self.kinds.add(room.alike)
+
+    def with_free(self, need: int) -> list[Room]:
+        """Those with at least so many free devices, in the order of the inventory."""
+        if not need:
+            return self._rooms
+        found = [at for count, places in self._by_free.items() if count >= need for at in places]
+        return [self._rooms[at] for at in sorted(found)]
+
+    def tightest(self, need: int) -> Iterator[Room]:
+        """The same, those with the fewest first."""
+        for count in sorted(self._by_free):
+            if count >= need:
+                yield from map(self._rooms.__getitem__, self._by_free[count])
+
+    def roomiest(self, need: int) -> Iterator[Room]:
+        """The same, those with the most first."""
+        for count in sorted(self._by_free, reverse=True):
+            if count >= need:
+                yield from map(self._rooms.__getitem__, self._by_free[count])

@@ -14,47 +14,54 @@ equal jobs cost as much as one.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heapreplace
+from math import inf
 
+from mgpu.core import shortcut
 from mgpu.core.memory import Examined, Memory
 from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.occupancy import taken
 from mgpu.core.placement import place
 from mgpu.core.plan import Backfill, Batch, PendingJob, PlacedPart, Reservation, Running, Snapshot, Start, Wait
-from mgpu.core.policies import POLICIES, Policy, PolicyError
+from mgpu.core.policies import BUILT_IN, POLICIES, Policy, PolicyError
 from mgpu.core.reservation import Forecast
-from mgpu.core.rooms import Room, without
+from mgpu.core.rooms import Room, Rooms, without
 from mgpu.core.waits import Blocked, Explainer, Plan, Waits, too_early
 
 
-def plan(snapshot: Snapshot, policies: Mapping[str, Policy] = POLICIES, memory: Memory | None = None) -> Plan:
-    """Every pending job comes back once, as a Start or as a Wait."""
+def plan(
+    snapshot: Snapshot,
+    policies: Mapping[str, Policy] = POLICIES,
+    memory: Memory | None = None,
+    starts_alone: bool = False,
+) -> Plan:
+    """Every pending job comes back once, as a Start or as a Wait. `starts_alone`: nobody will ask for more than the
+    starts, so what they do not depend on is not worked out."""
     memory = memory or Memory()
     planner = _Planner(snapshot, policies, memory, memory.begin(snapshot))
     starts: list[Start] = []
-    blocked: dict[JobId, Blocked] = {}
-    heads = [(batch.jobs[0].rank, number, 0) for number, batch in enumerate(snapshot.batches)]
-    heapify(heads)
-    while heads:
-        _, number, at = heads[0]
+    blocked: list[tuple[Sequence[PendingJob], Blocked]] = []
+    heads = sorted([(batch.jobs[0].rank, number, 0) for number, batch in enumerate(snapshot.batches)])
+    for turn, (_, number, at) in enumerate(heads):  # what follows a start is put in behind it
         batch = snapshot.batches[number]
-        answer = planner.answer(batch, batch.jobs[at])
+        jobs = batch.jobs
+        answer = planner.no_chance(batch, jobs[at]) or planner.answer(batch, jobs[at])
         if isinstance(answer, Blocked):
             # what did not fit the first of them does not fit the others: devices only become fewer
-            blocked.update(dict.fromkeys([job.job_id for job in batch.jobs[at:]], answer))
-            heappop(heads)
+            blocked.append((jobs[at:] if at else jobs, answer))
             continue
         starts.append(answer)
-        if at + 1 < len(batch.jobs):
-            heapreplace(heads, (batch.jobs[at + 1].rank, number, at + 1))
-        else:
-            heappop(heads)
+        if at + 1 < len(jobs):
+            insort(heads, (jobs[at + 1].rank, number, at + 1), lo=turn + 1)
+    if not starts_alone:
+        planner.settle()
     early = {job.job_id: too_early(job, snapshot.now) for job in snapshot.later}
-    after = tuple(planner.rooms[node.name].view for node in snapshot.nodes)
+    after = tuple([room.view for room in planner.rooms])
+    memory.end([planner.rooms[name] for name in planner.changed])
     explainer = Explainer(snapshot.nodes, after, planner.reservation)
-    return Plan(tuple(starts), Waits(early, blocked, explainer), planner.reservation)
+    return Plan(tuple(starts), Waits(early, blocked, explainer), planner.reservation, after)
 
 
 @dataclass(slots=True)
@@ -65,38 +72,50 @@ class _Planner:
     snapshot: Snapshot
     policies: Mapping[str, Policy]
     memory: Memory
-    rooms: dict[NodeName, Room]
-    kept: dict[NodeName, Room] = field(init=False)
+    rooms: Rooms
+    kept: Rooms = field(init=False)
     reservation: Reservation | None = None
     promised: dict[NodeName, PlacedPart] = field(default_factory=dict)  # the reservation by node
-    at_hand: dict[int, Examined] = field(default_factory=dict)  # by the identity of the batch
-    turned_away: dict[int, Blocked] = field(default_factory=dict)  # by that of what was examined
-    free: tuple[int, int] = field(init=False)  # devices, in all rooms and in the kept
+    known: dict[int, Examined] = field(default_factory=dict)  # by the identity of the batch
+    promise_in: float = inf  # seconds until the reservation begins
+    undecided: list[tuple[Batch, PendingJob, Examined, Policy]] = field(default_factory=list)  # who may get it
     unfit: set[tuple[int, bool]] = field(default_factory=set)  # requests that did not fit, among all rooms or the kept
+    untold: set[tuple[int, float]] = field(default_factory=set)  # requests of which it cannot be told when they start
     started: list[Running] = field(default_factory=list)
+    changed: set[NodeName] = field(default_factory=set)  # nodes where something starts
     in_line: dict[str, JobId] = field(default_factory=dict)  # partition -> the job that none may pass there
 
     def __post_init__(self) -> None:
         self.kept = self.rooms
-        self._count()
 
-    def _count(self) -> None:
-        free = sum([len(room.free) for room in self.rooms.values()])
-        kept = free if self.kept is self.rooms else sum([len(room.free) for room in self.kept.values()])
-        self.free = kept, free
+    def no_chance(self, batch: Batch, job: PendingJob) -> Blocked | None:
+        """The answer to most of a long queue, in short: too little is free, whatever it is, and others wait already."""
+        if not self.promised and not self.undecided:
+            return None
+        known = self.memory.at_hand(batch)
+        if known is None or known.blocked is None:
+            return None
+        rooms = self.kept if self.promise_in < batch.span_s or not batch.span_s else self.rooms
+        if known.total <= rooms.free:
+            return None
+        if self.undecided:
+            if known.blocked.policy not in BUILT_IN:
+                return None
+            self.undecided.append((batch, job, known, known.blocked.policy))
+        return known.blocked
 
     def answer(self, batch: Batch, job: PendingJob) -> Start | Blocked:
         name = batch.request.policy or self.snapshot.default_policy
         policy = self.policies.get(name)
-        known = self.at_hand.get(id(batch))
+        known = self.memory.at_hand(batch) or self.known.get(id(batch))
         if known is None:
-            known = self.at_hand[id(batch)] = self.memory.examined(batch, self.snapshot.nodes)
+            known = self.known[id(batch)] = self.memory.examined(batch, self.snapshot.nodes)
         if policy is None:
             trouble = f"policy {name} failed: not known, there are {', '.join(self.policies)}"
             return Blocked(known.ask, Wait("PolicyError", trouble))
         if known.ask.impossible:
             return Blocked(known.ask)
-        if (first := self.in_line.get(batch.request.partition)) is not None:
+        if self.in_line and (first := self.in_line.get(batch.request.partition)) is not None:
             return Blocked(known.ask, ahead=first)
         try:
             if parts := self._fit(batch, known, policy):
@@ -107,56 +126,84 @@ class _Planner:
             return Blocked(known.ask, Wait("PolicyError", f"policy {name} failed: {error}"))
 
     def _fit(self, batch: Batch, known: Examined, policy: Policy) -> tuple[PlacedPart, ...]:
-        over_in_time = not self.promised or self._over_in_time(batch.span_s)
-        key = id(known), over_in_time
-        if key in self.unfit or known.ask.shape.total > self.free[over_in_time]:
-            return ()
+        if self.undecided and known.total <= self.rooms.free:
+            self.settle()
+        over_in_time = not self.promised or 0 < batch.span_s <= self.promise_in
         rooms = self.rooms if over_in_time else self.kept
-        need = known.ask.need_on
-        open_to_it = (room for room in rooms.values() if len(room.free) >= need(room.view.name))
-        parts = place(known.ask, rooms, known.candidates(open_to_it), policy)
+        key = id(known), over_in_time
+        ask = known.ask
+        if known.total > rooms.free or key in self.unfit:
+            return ()
+        if shortcut.applies(ask, rooms, policy):
+            parts = shortcut.place(ask, rooms, known.of, policy)
+        else:
+            candidates = known.candidates(rooms.with_free(ask.least))
+            parts = place(ask, rooms.place_of, candidates, policy, rooms.doubtful)
         if not parts:
             self.unfit.add(key)
         return parts
 
-    def _over_in_time(self, span_s: float) -> bool:
-        return self.reservation is not None and 0 < span_s <= self.reservation.at - self.snapshot.now
-
     def _take(self, batch: Batch, job: PendingJob, parts: Sequence[PlacedPart]) -> None:
-        changed = {}
+        kept_apart = self.kept is not self.rooms
         for part in parts:
             room = self.rooms[part.node]
-            view = taken(room.view, part.uuids, job.job_id, batch.request.exclusive)
-            changed[part.node] = without(room, part.uuids)._replace(view=view)
+            view = taken(room.view, room.spots, part.uuids, job.job_id, batch.request.exclusive)
+            room = without(room, part.uuids)._replace(view=view)
+            self.rooms.put(room)
+            self.changed.add(part.node)
+            if kept_apart:
+                self.kept.put(self._beside_the_promise(room))
         self.started.append(Running(job.job_id, self.snapshot.now + batch.span_s, _held(parts)))
-        kept_apart = self.kept is not self.rooms
-        self.rooms.update(changed)
-        if kept_apart:
-            self.kept.update({name: self._beside_the_promise(room) for name, room in changed.items()})
-        self._count()
 
     def _turn_away(self, batch: Batch, job: PendingJob, known: Examined, policy: Policy) -> Blocked:
         backfill = self.snapshot.backfill
-        if backfill is Backfill.NONE or (backfill is Backfill.EASY and self.reservation is None):
-            forecast = Forecast(self.rooms, (*self.snapshot.running, *self.started))
-            found = forecast.reserve(batch, known, policy, self.snapshot.now, job.job_id)
-            if found is not None and backfill is Backfill.NONE:
-                self.in_line[batch.request.partition] = job.job_id
-                self.reservation = self.reservation or found
-            elif found is not None:
-                self._promise(found)
-        blocked = self.turned_away.get(id(known))
-        if blocked is None:
-            blocked = self.turned_away[id(known)] = Blocked(known.ask, policy=policy)
-        return blocked
+        if backfill is Backfill.EASY and self.reservation is None:
+            self.undecided.append((batch, job, known, policy))
+            if policy not in BUILT_IN:  # which may fail: that is for this job to tell
+                self.settle()
+        elif backfill is Backfill.NONE:
+            self._promise(batch, job, known, policy)
+        if known.blocked is None or known.blocked.policy is not policy:
+            known.blocked = Blocked(known.ask, policy=policy)
+        return known.blocked
 
-    def _promise(self, reservation: Reservation) -> None:
-        self.reservation = reservation
-        self.promised = {part.node: part for part in reservation.parts}
-        self.kept = dict(self.rooms)
-        for name in self.promised:
-            self.kept[name] = self._beside_the_promise(self.rooms[name])
-        self._count()
+    def settle(self) -> None:
+        """Who of those that were turned away gets the reservation: the first that can be told a time. Put off until a
+        start depends on it, for often none does; nothing has changed since they were turned away."""
+        undecided, self.undecided = self.undecided, []
+        for batch, job, known, policy in undecided:
+            if self.reservation is None:
+                self._promise(batch, job, known, policy)
+
+    def _promise(self, batch: Batch, job: PendingJob, known: Examined, policy: Policy) -> None:
+        if (id(known), batch.span_s) in self.untold:
+            return
+        found = self._foreseen(batch, job, known, policy)
+        if found is None:
+            self.untold.add((id(known), batch.span_s))
+        elif self.snapshot.backfill is Backfill.NONE:
+            self.in_line[batch.request.partition] = job.job_id
+            self.reservation = self.reservation or found
+        else:
+            self.reservation = found
+            self.promise_in = found.at - self.snapshot.now
+            self.promised = {part.node: part for part in found.parts}
+            self.kept = self.rooms.copy()
+            for name in self.promised:
+                self.kept.put(self._beside_the_promise(self.rooms[name]))
+
+    def _foreseen(self, batch: Batch, job: PendingJob, known: Examined, policy: Policy) -> Reservation | None:
+        seen = self.snapshot
+        key = id(known), batch.span_s, policy
+        as_before = not self.started and policy in BUILT_IN  # a site's own may look at a clock
+        of, memo = self.memory.foreseen.get(key, (None, None)) if as_before else (None, None)
+        if of is known and (memo is None or memo.at > seen.now):
+            return memo and replace(memo, job_id=job.job_id)
+        forecast = Forecast(self.rooms, (*seen.running, *self.started))
+        found = forecast.reserve(batch, known, policy, seen.now, job.job_id)
+        if as_before:
+            self.memory.foreseen[key] = known, found
+        return found
 
     def _beside_the_promise(self, room: Room) -> Room:
         part = self.promised.get(room.view.name)
@@ -169,4 +216,4 @@ class _Planner:
 
 
 def _held(parts: Sequence[PlacedPart]) -> tuple[tuple[NodeName, tuple[DeviceUuid, ...]], ...]:
-    return tuple((part.node, part.uuids) for part in parts)
+    return tuple([(part.node, part.uuids) for part in parts])

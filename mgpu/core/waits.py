@@ -89,12 +89,18 @@ class NodeReasons(Sequence[NodeReason]):
 
 
 class Waits(Mapping[JobId, Wait]):
-    """Of every job that does not start."""
+    """Of every job that does not start. `blocked`: the jobs that were turned away alike, each with why."""
 
-    def __init__(self, fixed: Mapping[JobId, Wait], blocked: Mapping[JobId, Blocked], explainer: Explainer) -> None:
+    def __init__(
+        self,
+        fixed: Mapping[JobId, Wait],
+        blocked: Sequence[tuple[Sequence[PendingJob], Blocked]],
+        explainer: Explainer,
+    ) -> None:
         self._fixed = fixed
         self._blocked = blocked
         self._explainer = explainer
+        self._found: dict[JobId, Blocked] | None = None
         self._explained: dict[int, Wait] = {}  # by the identity of the Blocked
 
     def beside(self, fixed: Mapping[JobId, Wait]) -> Waits:
@@ -104,7 +110,7 @@ class Waits(Mapping[JobId, Wait]):
     def __getitem__(self, job_id: JobId) -> Wait:
         if job_id in self._fixed:
             return self._fixed[job_id]
-        blocked = self._blocked[job_id]
+        blocked = self._by_job[job_id]
         wait = self._explained.get(id(blocked))
         if wait is None:
             wait = self._explained[id(blocked)] = self._explainer.wait(blocked)
@@ -115,17 +121,27 @@ class Waits(Mapping[JobId, Wait]):
 
     def __iter__(self) -> Iterator[JobId]:
         yield from self._fixed
-        yield from self._blocked
+        yield from self._by_job
 
     def __len__(self) -> int:
-        return len(self._fixed) + len(self._blocked)
+        return len(self._fixed) + sum([len(jobs) for jobs, _ in self._blocked])
+
+    @property
+    def _by_job(self) -> dict[JobId, Blocked]:
+        """Made when somebody looks: most plans are followed by another before anybody does."""
+        if self._found is None:
+            self._found = {job.job_id: blocked for jobs, blocked in self._blocked for job in jobs}
+        return self._found
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """`after`: the nodes as they are once all of it has started."""
+
     starts: tuple[Start, ...]
     waits: Waits  # jobs of a batch share theirs
     reservation: Reservation | None = None
+    after: tuple[NodeView, ...] = ()
 
 
 def _fits(nodes: Sequence[NodeView], blocked: Blocked) -> bool:
@@ -137,7 +153,7 @@ def _fits(nodes: Sequence[NodeView], blocked: Blocked) -> bool:
         for kind, free in offer(room_of(node, alike(node)), ask, (node.name,)).items()
     ]
     try:
-        return bool(place(ask, [node.name for node in nodes], candidates, blocked.policy))
+        return bool(place(ask, [node.name for node in nodes].index, candidates, blocked.policy))
     except PolicyError:
         return False
 
