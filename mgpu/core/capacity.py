@@ -32,10 +32,7 @@ def likeness(nodes: Iterable[NodeView]) -> Likeness:
 def _stock(node: NodeView) -> tuple[object, ...]:
     """All that `capacity` follows from."""
     devices = tuple(
-        [
-            (device.index, device.name, device.kind, device.memory_total_mib, device.slice)
-            for device in node.devices
-        ]
+        [(device.index, device.name, device.kind, device.memory_total_mib, device.slice) for device in node.devices]
     )
     return devices, node.expected_gpus, node.gpu_type, node.only
 
@@ -84,9 +81,7 @@ def capacity(node: NodeView, request: Request, kinds: Kinds) -> Counter[str]:
     return found
 
 
-def capacities(
-    nodes: Iterable[NodeView], request: Request, kinds: Kinds, like: Likeness
-) -> list[Counter[str]]:
+def capacities(nodes: Iterable[NodeView], request: Request, kinds: Kinds, like: Likeness) -> list[Counter[str]]:
     """The capacity of each node. Nodes that a request pins are looked at one by one."""
     found: dict[NodeName, Counter[str]] = {}
     pinned = {name for name, _ in request.pins}

@@ -243,7 +243,8 @@ def _of_each_likeness(nodes: Sequence[NodeView], like: cap.Likeness) -> Sequence
 
 def _ask(request: Request, nodes: Sequence[NodeView], shunned: frozenset[NodeName], like: cap.Likeness) -> Ask:
     shape = shape_of(request)
-    kinds = accepted_kinds(request.gpu_types, known_types(_of_each_likeness(nodes, like))) if request.gpu_types else None
+    types = known_types(_of_each_likeness(nodes, like)) if request.gpu_types else ()
+    kinds = accepted_kinds(request.gpu_types, types) if request.gpu_types else None
     ask = Ask(request, shape, kinds, shape.sizes, len(shape.sizes), shunned)
     allowed = ask.allowed(nodes)
     counts = cap.per_kind(cap.capacities(allowed, request, kinds, like))

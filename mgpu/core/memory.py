@@ -63,8 +63,8 @@ class Memory:
         self._at_hand: dict[int, tuple[Batch, Examined]] = {}  # by the identity of the batch
         self._default_policy = ""
         self._running: tuple[Running, ...] = ()
-        # by the identity of what was examined, the span and the policy: the reservations that such jobs would get before
-        # anything has started, while nodes and running jobs are what they are
+        # by the identity of what was examined, the span and the policy: the reservation of such a job before anything
+        # has started, while nodes and running jobs are what they are
         self.foreseen: dict[tuple[int, float, Policy], tuple[Examined, Reservation | None]] = {}
 
     def begin(self, snapshot: Snapshot) -> Rooms:
@@ -142,7 +142,7 @@ def _lasts(before: NodeView, view: NodeView) -> bool:
     if len(before.devices) != len(view.devices) or _lasting(before) != _lasting(view):
         return False
     changed = compress(zip(before.devices, view.devices, strict=True), map(is_not, before.devices, view.devices))
-    return all([_described(old) == _described(new) for old, new in changed])
+    return all(_described(old) == _described(new) for old, new in changed)
 
 
 _described = attrgetter("uuid", "index", "name", "kind", "memory_total_mib")

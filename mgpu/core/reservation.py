@@ -57,7 +57,7 @@ class Forecast:
         last = bisect_right(self._ends, at, key=lambda one: one.until)
         parts = fits(last) if last > most else parts
         views = [self._rooms[part.node].view for part in parts]
-        if any([view.maintenance for view in views]) and maintenance.closed_to(batch.span_s, views, at):
+        if any(view.maintenance for view in views) and maintenance.closed_to(batch.span_s, views, at):
             return None
         return Reservation(job_id, at, parts, batch.request.exclusive)
 

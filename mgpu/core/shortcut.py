@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from mgpu.core.feasible import Ask
+from mgpu.core.model import NodeName
 from mgpu.core.placement import Share, parts_of
 from mgpu.core.plan import PlacedPart
 from mgpu.core.policies import BUILT_IN, Candidate, Policy, fill_first
@@ -65,6 +66,6 @@ def _wide(ask: Ask, rooms: Rooms, walk: Walk, offers: Offers) -> list[Share]:
     return [] if missing else shares
 
 
-def _first(walk: Iterator[Room], used: set[str], offers: Offers) -> Candidate | None:
+def _first(walk: Iterator[Room], used: set[NodeName], offers: Offers) -> Candidate | None:
     free = (room for room in walk if room.view.name not in used)
     return next((candidate for room in free for candidate in offers(room)), None)
