@@ -31,6 +31,12 @@ CARE = [
     Option("-p --partition", "NAME", "Partition to run in."),
     Option("--priority", "N", "Higher runs earlier."),
     Option("-H --hold", "", "Queue it held: it waits until `mgpu release`."),
+    Option(
+        "-d --dependency",
+        "LIST",
+        "Wait for other jobs: afterok:17:18, afternotok, afterany, after, singleton; with , (all) or ? (any).",
+    ),
+    Option("--kill-on-invalid-dep", "yes|no", "no: wait, and do not end, when that can never be."),
     Option("-b --begin", "TIME", "Not before TIME: 16:00, tomorrow, 2026-12-01T08:00, now+1hour."),
     Option("-J --job-name", "NAME", "Name of the job."),
     Option("--retries", "N", "Run again up to N times if the command fails."),

@@ -75,7 +75,6 @@ NOTED = [
     Option("--power", "FLAGS", _POWER),
     Option("--delay-boot", "MINUTES", _POWER),
     Option("--wait-all-nodes", "0|1", "a job of several nodes always begins on all of them together"),
-    Option("--kill-on-invalid-dep", "yes|no", "a job whose dependency can no longer be met always ends"),
     Option("--ignore-pbs", "", "#PBS lines are never read"),
     Option("--time-min", "LIMIT", "the limit is what -t says"),
     Option("--use-min-nodes", "", "mgpu uses as few nodes as will do by itself"),

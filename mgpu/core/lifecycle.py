@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from mgpu.core import retry
+from mgpu.core.dependency import NEVER
 from mgpu.core.errors import InvalidTransition
 from mgpu.core.model import (
     GIVEN_UP,
@@ -350,6 +351,13 @@ def withdraw(job: Job, by: str, now: float) -> Job:
         end_time=now,
         stop=f"CANCEL by {by}",
     )
+
+
+def abandon(job: Job, detail: str, now: float) -> Job:
+    """PENDING -> CANCELLED: what it waits for can never be."""
+    if job.state is not JobState.PENDING:
+        raise InvalidTransition(f"job {job.job_id} is {job.state} and cannot be abandoned")
+    return replace(job, state=JobState.CANCELLED, reason=NEVER, detail=detail, end_time=now)
 
 
 def hold(job: Job, by: str, admin: bool) -> Job:

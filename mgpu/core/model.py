@@ -130,6 +130,41 @@ class Request:
     policy: str = ""  # "" = the cluster's default
 
 
+class ConditionKind(Word):
+    AFTER = "after"  # has started, or is over without that
+    AFTEROK = "afterok"
+    AFTERNOTOK = "afternotok"
+    AFTERANY = "afterany"
+    SINGLETON = "singleton"  # no earlier job of the same name and user is left
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`job_id` None: of a singleton. `delay_s`: so long after that job started."""
+
+    kind: ConditionKind
+    job_id: JobId | None = None
+    delay_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """All of the conditions have to be met, or `either` of them. `keep`: one that never can be waits all the same."""
+
+    conditions: tuple[Condition, ...]
+    either: bool = False
+    keep: bool = False
+
+    @property
+    def job_ids(self) -> tuple[JobId, ...]:
+        """Those that it names."""
+        return tuple(condition.job_id for condition in self.conditions if condition.job_id is not None)
+
+    @property
+    def singleton(self) -> bool:
+        return any(condition.job_id is None for condition in self.conditions)
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """What was asked for; only the limit may change later. `env` are the exported values; `time_limit_s` None = no
@@ -152,6 +187,7 @@ class JobSpec:
     signal: str = ""  # [B:]NUMBER@SECONDS: sent so long before the time limit; B: = to the first process alone
     requeue_exits: tuple[int, ...] = ()  # exit codes that mean: queue it again
     priority: int = 0
+    dependency: Dependency | None = None
 
 
 # --- what is stored -------------------------------------------------------------------------------------------------

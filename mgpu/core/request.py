@@ -13,10 +13,11 @@ from typing import Any
 from mgpu.core import hostlist
 from mgpu.core import payload as read
 from mgpu.core.capacity import known_indices
+from mgpu.core.dependency import parse_dependency
 from mgpu.core.errors import RequestError
 from mgpu.core.feasible import impossible
 from mgpu.core.gputype import check_types, parse_types
-from mgpu.core.model import Command, CommandForm, JobKind, JobSpec, NodeName, Request
+from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, NodeName, Request
 from mgpu.core.partitions import admit
 from mgpu.core.plan import NodeView, PartitionFacts
 from mgpu.core.policies import POLICIES
@@ -27,7 +28,7 @@ _KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env"
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
-    *("requeue_on_exit", "signal", "hold", "begin"),
+    *("requeue_on_exit", "signal", "hold", "begin", "dependency", "kill_on_invalid_dep"),
     *("exclusive", "setup"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
@@ -76,6 +77,7 @@ def parse_submission(
         requeue_exits=_requeue_exits(options, kind),
         priority=admission.priority
         + (read.whole(options, "priority", "--priority", -_MAX_PRIORITY, _MAX_PRIORITY) or 0),
+        dependency=_dependency(options),
     )
     return spec, notices + env_notices
 
@@ -237,6 +239,15 @@ def _signal(options: Mapping[str, Any], time_limit_s: int | None) -> str:
     if time_limit_s is None:
         raise RequestError("--signal needs a time limit, to come before it: give -t")
     return warning
+
+
+def _dependency(options: Mapping[str, Any]) -> Dependency | None:
+    word = read.line(options, "kill_on_invalid_dep", 64).lower() or "yes"
+    if word not in ("yes", "no"):
+        raise RequestError(f"--kill-on-invalid-dep '{read.shown(word)}': write yes or no")
+    if options.get("dependency") is None:
+        return None
+    return parse_dependency(read.line(options, "dependency"), keep=word == "no")
 
 
 def _requeue_exits(options: Mapping[str, Any], kind: JobKind) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from mgpu.core.placement import place
 from mgpu.core.plan import Barred, DeviceState, NodeView, PendingJob, Reservation, Start, Wait
 from mgpu.core.policies import Candidate, Policy, PolicyError, fill_first
 from mgpu.core.rooms import alike, offer, room_of
+from mgpu.core.timelimit import render_time_limit
 
 NodeReason = tuple[NodeName, str]
 
@@ -163,7 +164,8 @@ def too_early(job: PendingJob, now: float) -> Wait:
     if job.failures:
         tries = f"{job.failures} failed {'try' if job.failures == 1 else 'tries'}"
         return Wait("Backoff", f"tried again in {seconds} s, after {tries}")
-    return Wait("BeginTime", f"may start in {seconds} s at the earliest")
+    span = f"{seconds} s" if seconds < 120 else render_time_limit(seconds)
+    return Wait("BeginTime", f"may start in {span} at the earliest")
 
 
 def held(job: Job) -> Wait:

@@ -229,7 +229,12 @@ class Master:
         self._views = self._make_views.of(self._nodes, board, self._gone, self._clock.now())
 
     def _plan(self, board: Board, now: float) -> Board:
-        queue, barred = self._waiting.read(), self._waiting.barred
+        queue = self._waiting.read()
+        if lost := self._waiting.end_lost(now):
+            queue = self._waiting.read()
+            for job_id in lost:
+                self._spool.notify(job_id)
+        barred = self._waiting.barred
         if not queue:
             self._waits, self._plan_in = dict(barred), self._config.heartbeat_interval_s
             return board

@@ -7,12 +7,15 @@ happened forgets, and all of it is read anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
-from mgpu.core.model import Job, JobId, JobState
+from mgpu.core.dependency import NEVER, NOTHING_WAITED_FOR, Verdict
+from mgpu.core.model import Job, JobId
 from mgpu.core.plan import PendingJob, Wait
 from mgpu.core.queue import Queue
 from mgpu.core.waits import held
+from mgpu.master.dependents import Dependents
+from mgpu.store.reading import Reader
 from mgpu.store.store import Store
 
 
@@ -22,6 +25,7 @@ class Waiting:
         self._span_s = span_s
         self._queue: Queue | None = None
         self._barred: dict[JobId, Wait] = {}
+        self._dependents = Dependents()
 
     @property
     def barred(self) -> Mapping[JobId, Wait]:
@@ -36,36 +40,65 @@ class Waiting:
         touched = self._store.take_touched()
         queue, self._queue = self._queue, None  # not to be trusted if reading fails
         if queue is None:
-            queue, self._barred = Queue(), {}
+            queue, self._barred, self._dependents = Queue(), {}, Dependents()
             with self._store.read() as reader:
-                for job in reader.pending():
-                    self._put(queue, job)
+                self._take(reader, queue, reader.pending(), None)
         elif touched:
             with self._store.read() as reader:
-                jobs = reader.jobs_of(touched)
-            for job_id in touched:
-                queue.drop(job_id)
-                self._barred.pop(job_id, None)
-            for job in jobs:
-                if job.state is JobState.PENDING:
-                    self._put(queue, job)
+                for job_id in touched:
+                    self._drop(queue, job_id)
+                self._take(reader, queue, reader.pending_of(touched), touched)
         self._queue = queue
         return queue
+
+    def end_lost(self, now: float) -> list[JobId]:
+        """Ends those that wait for what can never be; the queue has to be read again then."""
+        if not self._dependents.lost:
+            return []
+        self._queue = None
+        with self._store.write() as writer:
+            return self._dependents.end_lost(writer, now)
 
     def still(self, job: Job) -> bool:
         """Whether it is in the queue that was read last, and asks for the same now."""
         queued = self._queue.get(job.job_id) if self._queue is not None else None
         if queued is None or job.held or queued.not_before < job.not_before:
             return False
+        known = self._dependents.get(job.job_id)
+        if job.spec.dependency != (known.spec.dependency if known else None):
+            return False
         return queued.request == job.spec.request and queued.avoid == job.avoid
 
-    def _put(self, queue: Queue, job: Job) -> None:
+    def _take(self, reader: Reader, queue: Queue, jobs: Iterable[Job], touched: Set[JobId] | None) -> None:
+        """`jobs` wait, `touched` have changed; None = there was nothing before."""
+        for job in jobs:
+            if job.spec.dependency is None:
+                self._put(queue, job)
+            else:
+                self._dependents.put(job)
+        every = self._dependents.all if touched is None else self._dependents.affected(touched, reader)
+        for job_id, verdict in self._dependents.look(reader, every).items():
+            found = self._dependents.get(job_id)
+            if found is not None:
+                self._put(queue, found, verdict)
+
+    def _put(self, queue: Queue, job: Job, verdict: Verdict = NOTHING_WAITED_FOR) -> None:
+        self._barred.pop(job.job_id, None)
         if job.held:
             self._barred[job.job_id] = held(job)
+        elif verdict.at is None:
+            self._barred[job.job_id] = Wait(NEVER if verdict.never else "Dependency", verdict.detail)
         else:
-            queue.put(self._pending(job))
+            queue.put(self._pending(job, verdict.at))
+            return
+        queue.drop(job.job_id)
 
-    def _pending(self, job: Job) -> PendingJob:
+    def _drop(self, queue: Queue, job_id: JobId) -> None:
+        queue.drop(job_id)
+        self._barred.pop(job_id, None)
+        self._dependents.drop(job_id)
+
+    def _pending(self, job: Job, not_before: float) -> PendingJob:
         span_s = self._span_s(job)
         return PendingJob(
             job.job_id,
@@ -73,7 +106,7 @@ class Waiting:
             job.spec.request,
             job.spec.priority,
             job.submit_time,
-            job.not_before,
+            max(job.not_before, not_before),
             job.avoid,
             job.attempt if job.reason else 0,  # else somebody's word has set `not_before`
             span_s,

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from mgpu.config.model import NodeConfig
+from mgpu.core.dependency import render_dependency
 from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part
 from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait, Window
@@ -60,6 +61,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "time_limit_s": value.spec.time_limit_s,
         "stop": value.stop,
         "held": value.held,
+        "dependency": render_dependency(value.spec.dependency) if value.spec.dependency else "",
         "begin": moment(value.not_before) if pending and value.not_before > 0 else None,
     }
 

@@ -10,11 +10,13 @@ from typing import Any
 from mgpu import clock
 from mgpu.core import lifecycle
 from mgpu.core import payload as read
+from mgpu.core.dependency import Fact, judge
 from mgpu.core.errors import NotAllowed, RequestError
-from mgpu.core.model import Audit, Job, JobId, JobSpec, JobState
+from mgpu.core.model import Audit, Dependency, Job, JobId, JobSpec, JobState
 from mgpu.core.request import parse_submission
 from mgpu.ops.begin import parse_begin
 from mgpu.ops.context import Caller, Context
+from mgpu.store.reading import Reader
 
 _REQUEST_ID = re.compile(r"[0-9a-fA-F-]{8,64}")
 
@@ -38,6 +40,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
     spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
     job = _job(request_id, caller, spec, read.Options(read.mapping(payload, "options")))
     with context.store.write() as w:
+        notices += _dependency_notices(w, job)
         job_id, created = w.add_job(job)
         if created:
             w.audit(Audit(job.submit_time, caller.user, "submit", job_id=job_id, detail=spec.name))
@@ -69,6 +72,25 @@ def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options) 
         not_before=parse_begin(read.line(options, "begin", 64), now) if options.get("begin") is not None else 0.0,
     )
     return lifecycle.hold(job, caller.user, admin=False) if read.flag(options, "hold") else job
+
+
+def _dependency_notices(reader: Reader, job: Job) -> list[str]:
+    """Raises RequestError for a job that is not there."""
+    dependency = job.spec.dependency
+    if dependency is None:
+        return []
+    facts = known_facts(reader, dependency)
+    verdict = judge(dependency, facts, None)
+    return [f"it waits for what can never be: {verdict.detail}"] if verdict.never else []
+
+
+def known_facts(reader: Reader, dependency: Dependency) -> dict[JobId, Fact]:
+    """Of the jobs that it names. Raises RequestError for one that is not there."""
+    facts = reader.facts(dependency.job_ids)
+    for job_id in dependency.job_ids:
+        if job_id not in facts:
+            raise RequestError(f"--dependency: there is no job {job_id}", "mgpu queue and mgpu history list them")
+    return facts
 
 
 def _known(job: Job, caller: Caller) -> Submitted:

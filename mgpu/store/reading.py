@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, cast
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select
 from sqlalchemy.sql.expression import ScalarSelect
 
+from mgpu.core.dependency import Fact
 from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
@@ -54,7 +55,14 @@ _j, _a, _p = tables.jobs.c, tables.attempts.c, tables.parts.c
 
 _JOB = Statement(_jobs.where(_j.job_id == bindparam("job_id")))
 _JOB_OF_REQUEST = Statement(_jobs.where(_j.request_id == bindparam("request_id")))
-_GIVEN_JOBS = Statement(_jobs.where(_j.job_id.in_(_given_jobs())))
+_GIVEN_PENDING = Statement(_jobs.where(tables.PENDING, _j.job_id.in_(_given_jobs())))
+_GIVEN_NAMES = Statement(select(_j.uid, _j.name).where(_j.job_id.in_(_given_jobs())).distinct())
+_FACTS = Statement(select(_j.job_id, _j.state, _j.start_time, _j.end_time).where(_j.job_id.in_(_given_jobs())))
+_NAMESAKES = Statement(
+    select(_j.job_id, _j.state)
+    .where(tables.ACTIVE, _j.uid == bindparam("uid"), _j.name == bindparam("name"))
+    .order_by(_j.job_id)
+)
 _PENDING = Statement(_jobs.where(tables.PENDING).order_by(_j.job_id))
 _ATTEMPT = Statement(_attempts.where(_a.job_id == bindparam("job_id"), _a.number == bindparam("number")))
 _ATTEMPTS = Statement(_attempts.where(_a.job_id == bindparam("job_id")))
@@ -95,9 +103,23 @@ class Reader:
         found = [from_row(Job, row) for row in self._connection.execute(query)]
         return found[::-1] if newest_kept else found
 
-    def jobs_of(self, job_ids: Iterable[JobId]) -> list[Job]:
-        """Those of these that there are, in any order."""
-        return self._all(Job, _GIVEN_JOBS, ids=_each(job_ids))
+    def pending_of(self, job_ids: Iterable[JobId]) -> list[Job]:
+        """Those of these that wait, in any order."""
+        return self._all(Job, _GIVEN_PENDING, ids=_each(job_ids))
+
+    def names(self, job_ids: Iterable[JobId]) -> set[tuple[int, str]]:
+        """Whose these are, and how they are called, as `namesakes` takes it."""
+        return {(uid, name) for uid, name in _GIVEN_NAMES.run(self._driver, {"ids": _each(job_ids)})}
+
+    def facts(self, job_ids: Iterable[JobId]) -> dict[JobId, Fact]:
+        """Of those of these that there are."""
+        rows = _FACTS.run(self._driver, {"ids": _each(job_ids)})
+        return {JobId(job_id): Fact(JobState(state), start, end) for job_id, state, start, end in rows}
+
+    def namesakes(self, uid: int, name: str) -> list[tuple[JobId, JobState]]:
+        """The jobs of that user and name (written out) that have not ended, in the order of their ids."""
+        rows = _NAMESAKES.run(self._driver, {"uid": uid, "name": name})
+        return [(JobId(job_id), JobState(state)) for job_id, state in rows]
 
     def pending(self) -> list[Job]:
         """In the order of their ids."""

@@ -114,7 +114,8 @@ class Store:
                 self._writer_thread = None
 
     def take_touched(self) -> set[JobId]:
-        """The jobs that may have come to the queue, left it, or changed while they wait, since this was asked before.
+        """The jobs that may have come to the queue or left it, changed while they wait, begun or ended, since this was
+        asked before.
         Who asks first and then begins to read sees all of that; what is just being committed is told the next time."""
         with self._touching:
             taken, self._touched = self._touched, set()

@@ -31,7 +31,7 @@ class Writer(Reader):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.touched: set[JobId] = set()  # jobs that came to the queue, left it, or changed while they wait
+        self.touched: set[JobId] = set()  # see Store.take_touched
 
     def add_job(self, job: Job) -> tuple[JobId, bool]:
         """The id of the new job (`job.job_id` is not looked at) and True, or that of the job which the same request
@@ -50,7 +50,7 @@ class Writer(Reader):
         if "spec" in row:
             row.update(_for_filters(job))
         self._update(tables.jobs, row, {"job_id": job.job_id})
-        if before is None or JobState.PENDING in (before.state, job.state):
+        if before is None or JobState.PENDING in (before.state, job.state) or _told_to_others(before, job):
             self.touched.add(job.job_id)
 
     def add_attempt(self, attempt: Attempt, parts: Iterable[Part]) -> None:
@@ -142,6 +142,11 @@ def _insert(table: Table, names: tuple[str, ...]) -> Statement:
 def _update(table: Table, names: tuple[str, ...], key: tuple[str, ...]) -> Statement:
     where = [table.c[name] == bindparam(_KEY + name) for name in key]
     return Statement(update(table).where(*where).values({name: bindparam(name) for name in names}))
+
+
+def _told_to_others(before: Job, job: Job) -> bool:
+    """What jobs that depend on it wait for."""
+    return job.state is not before.state or job.start_time != before.start_time
 
 
 def _for_filters(job: Job) -> dict[str, Any]:

@@ -256,6 +256,18 @@ def test_only_a_pending_job_is_held(state: JobState) -> None:
     assert lifecycle.release(by_root) == before
 
 
+@pytest.mark.parametrize("state", list(JobState))
+def test_only_a_pending_job_is_abandoned(state: JobState) -> None:
+    before = job(state=state)
+    if state is not JobState.PENDING:
+        with pytest.raises(InvalidTransition, match=state.value):
+            lifecycle.abandon(before, "job 5 is FAILED", 4.0)
+        return
+    after = lifecycle.abandon(before, "job 5 is FAILED", 4.0)
+    assert (after.state, after.reason) == (JobState.CANCELLED, "DependencyNeverSatisfied")
+    assert (after.detail, after.end_time) == ("job 5 is FAILED", 4.0)
+
+
 def test_the_first_wish_counts() -> None:
     once = lifecycle.want_stop(job(), "CANCEL by alice")
     assert lifecycle.want_stop(once, "CANCEL by bob").stop == "CANCEL by alice"

@@ -115,6 +115,7 @@ def test_an_exclusive_start_closes_the_node_to_later_ones() -> None:
 
 WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
     (USED, {"not_before": 1042.0}, "BeginTime", "may start in 42 s at the earliest"),
+    (USED, {"not_before": 91000.0}, "BeginTime", "may start in 1-01:00:00 at the earliest"),
     (USED, {"not_before": 1042.0, "failures": 2}, "Backoff", "tried again in 42 s, after 2 failed tries"),
     (USED, {"gpus": 4, "exclude": ("c",)}, "Resources", "needs 4 free GPUs on one node; 4 of 8 GPUs are free"),
     (

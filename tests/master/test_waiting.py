@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mgpu.core import lifecycle
-from mgpu.core.model import JobState, Request
+from mgpu.core.dependency import parse_dependency
+from mgpu.core.model import Job, JobId, JobState, Request
 from mgpu.core.plan import Wait
 from mgpu.master.waiting import Waiting
 from mgpu.store.store import Store
@@ -73,6 +74,107 @@ def test_what_is_held_is_not_in_the_queue(store: Store) -> None:
     assert len(kept.read()) == 1
     assert kept.barred == {}
     assert kept.still(asked)
+
+
+def depending(name: str, dependency: str, **changes: Any) -> Job:
+    return job(name, spec=spec(dependency=parse_dependency(dependency)), **changes)
+
+
+def numbers(waiting: Waiting, now: float = 1e9) -> set[int]:
+    """Of the jobs that may start."""
+    return {pending.job_id for batch in waiting.read().at(now)[0] for pending in batch.jobs}
+
+
+def end(store: Store, job_id: JobId, state: JobState) -> None:
+    with store.write() as w:
+        before = w.job(job_id)
+        assert before is not None
+        running = replace(before, state=JobState.RUNNING, start_time=50.0)
+        w.save_job(running, before)
+    with store.write() as w:
+        w.save_job(replace(running, state=state), running)
+
+
+def test_a_dependent_comes_into_the_queue_with_the_end_of_what_it_waits_for(store: Store) -> None:
+    kept = Waiting(store)
+    with store.write() as w:
+        first = w.add_job(job("a"))[0]
+        second = w.add_job(depending("b", f"afterok:{first}"))[0]
+        third = w.add_job(depending("c", f"afterok:{first}?after:{second}+10"))[0]
+    assert numbers(kept) == {first}
+    waits = Wait("Dependency", f"job {first} has to end well first (PENDING)")
+    assert kept.barred[second] == waits
+    end(store, first, JobState.COMPLETED)
+    for waiting in (kept, Waiting(store)):
+        assert numbers(waiting) == {second, third}
+        assert waiting.end_lost(1.0) == []
+    with store.write() as w:  # it is queued again
+        ended = w.job(first)
+        assert ended is not None
+        w.save_job(replace(ended, state=JobState.PENDING, start_time=None), ended)
+    for waiting in (kept, Waiting(store)):
+        assert numbers(waiting) == {first}
+        assert waiting.barred[second] == waits
+    end(store, second, JobState.FAILED)  # whatever let it start
+    assert numbers(kept, 649.0) == {first}
+    assert numbers(kept, 650.0) == {first, third}
+
+
+def test_a_chain_that_can_never_be_ends_in_one_pass(store: Store) -> None:
+    kept, length = Waiting(store), 300
+    with store.write() as w:
+        first = last = w.add_job(job("a"))[0]
+        for number in range(length):
+            last = w.add_job(depending(f"b{number}", f"afterok:{last}"))[0]
+        keeps = replace(parse_dependency(f"afterok:{last}"), keep=True)
+        waits = w.add_job(job("c", spec=spec(dependency=keeps)))[0]
+        after = w.add_job(depending("d", f"afterany:{last}"))[0]
+    assert numbers(kept) == {first}
+    end(store, first, JobState.FAILED)
+    kept.read()
+    assert len(kept.end_lost(77.0)) == length
+    assert numbers(kept) == {after}
+    assert kept.barred[waits].reason == "DependencyNeverSatisfied"
+    assert kept.end_lost(78.0) == []
+    with store.read() as r:
+        ended = r.job(last)
+    assert ended is not None
+    assert (ended.state, ended.reason, ended.end_time) == (JobState.CANCELLED, "DependencyNeverSatisfied", 77.0)
+    assert ended.detail == f"job {last - 1} had to end well, and is CANCELLED"
+
+
+def test_one_that_was_queued_again_meanwhile_loses_nobody(store: Store) -> None:
+    kept = Waiting(store)
+    with store.write() as w:
+        first = w.add_job(job("a"))[0]
+        second = w.add_job(depending("b", f"afterok:{first}"))[0]
+    end(store, first, JobState.FAILED)
+    assert numbers(kept) == set()
+    with store.write() as w:
+        ended = w.job(first)
+        assert ended is not None
+        w.save_job(replace(ended, state=JobState.PENDING), ended)
+    assert kept.end_lost(77.0) == []
+    assert numbers(kept) == {first}
+    assert kept.barred[second].reason == "Dependency"
+
+
+def test_singletons_go_one_by_one(store: Store) -> None:
+    kept = Waiting(store)
+    with store.write() as w:
+        first = w.add_job(job("a"))[0]
+        second, third = (w.add_job(depending(name, "singleton"))[0] for name in "bc")
+        other = w.add_job(depending("d", "singleton", uid=1002))[0]
+    assert numbers(kept) == {first, other}
+    assert kept.barred[third].detail == f"job {first}, of the same name, has to end first"
+    with store.write() as w:
+        before = w.job(first)
+        assert before is not None
+        w.save_job(replace(before, spec=spec(name="another")), before)
+    assert numbers(kept) == {first, second, other}
+    end(store, second, JobState.FAILED)
+    for waiting in (kept, Waiting(store)):
+        assert numbers(waiting) == {first, third, other}
 
 
 def test_what_was_rolled_back_never_happened(store: Store) -> None:

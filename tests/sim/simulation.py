@@ -196,7 +196,7 @@ class Simulation:
     def _check(self, waits: Iterable[JobId] | None) -> None:
         self._books.check(self.world.now(), waits)
         self._drains.check()
-        self._wishes.check()
+        self._wishes.check(planned=waits is not None)
 
     def _stir(self) -> None:
         """Something is in the inbox."""
@@ -237,7 +237,12 @@ class Simulation:
         chance = self.world.random
         caller = chance.choice(CALLERS)
         payload = submission(self.scenario, chance)
-        return lambda: self._submit(caller, payload)
+
+        def comes() -> None:
+            self._wishes.adorn(payload, self.weather)
+            self._submit(caller, payload)
+
+        return comes
 
     def _submit(self, caller: Caller, payload: dict[str, Any]) -> None:
         """As a client does: an answer that does not come is asked for again, with the same request."""
@@ -250,7 +255,7 @@ class Simulation:
         if self.world.chance(0.25):
             who = self.world.random.choice((caller, CALLERS[-1]))
             self.world.after(self.world.pause(60, 400, 0.1), lambda: self._wishes.cancel(who, done.job_id))
-        self._wishes.come(caller, done.job_id, self.weather.wishes)
+        self._wishes.come(caller, done.job_id, self.weather)
 
     def _operate(self, operation: Callable[[Context], Any]) -> Any:
         """None = no answer."""

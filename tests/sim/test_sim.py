@@ -13,9 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mgpu.core import health, lifecycle, reconcile, views
+from mgpu.core.dependency import NOTHING_WAITED_FOR, Fact, Verdict, judge
 from mgpu.core.lifecycle import PartEvent
-from mgpu.core.model import AttemptState
+from mgpu.core.model import AttemptState, Dependency, JobId
+from mgpu.master import dependents
 from mgpu.master.realise import Realiser
+from mgpu.master.waiting import Waiting
 from tests.sim.scenario import Scenario
 from tests.sim.seeds import FAILED_ONCE
 from tests.sim.simulation import simulate
@@ -113,6 +116,26 @@ def test_sees_that_a_node_resumes_by_itself(monkeypatch: pytest.MonkeyPatch) -> 
     real = health.seen
     monkeypatch.setattr(health, "seen", lambda node, seen, now: health.resume(real(node, seen, now), 3, now))
     assert "but drained are" in found({"drained"})
+
+
+def test_sees_that_what_is_held_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Waiting, "_put", lambda self, queue, job: queue.put(self._pending(job, 0.0)))
+    monkeypatch.setattr(Waiting, "still", lambda self, job: True)
+    assert "is held, and attempt" in found({"held"})
+
+
+def test_sees_that_a_dependent_starts_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(dependency: Dependency, facts: dict[JobId, Fact], namesake: JobId | None) -> Verdict:
+        verdict = judge(dependency, facts, namesake)
+        return verdict if verdict.never else NOTHING_WAITED_FOR
+
+    monkeypatch.setattr(dependents, "judge", careless)
+    assert "began, and what it waits for is" in found({"depends"})
+
+
+def test_sees_that_a_dependent_waits_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Waiting, "end_lost", lambda self, now: [])
+    assert "waits, and what it waits for can never be" in found({"depends"})
 
 
 def test_sees_that_a_wish_that_came_too_late_is_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

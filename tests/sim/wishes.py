@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +11,7 @@ from mgpu.ops import cancel, hold
 from mgpu.ops.context import Caller, Context
 from tests.sim.books import Books
 from tests.sim.truth import Truth
+from tests.sim.weather import Weather
 from tests.sim.world import World
 
 Operate = Callable[[Callable[[Context], Any]], Any]
@@ -23,14 +26,28 @@ class Wishes:
         self._books = books
         self._rows = books.rows
         self._operate = operate
+        self._attempts: dict[int, int] = {}  # of jobs that depend on others
         self._held: dict[int, int] = {}  # job -> its attempts, as it was held when looked at last
 
-    def come(self, caller: Caller, job_id: int, likely: float) -> None:
+    def come(self, caller: Caller, job_id: int, weather: Weather) -> None:
         """To a job that was just submitted."""
-        if self._world.chance(0.4 * likely):
+        if self._world.chance(weather.held):
             who = self._world.random.choice((caller, ADMIN))
             self._world.after(self._world.pause(20, 200, 0.2), lambda: self._say(hold.hold, who, job_id))
             self._world.after(self._world.pause(60, 400, 0.2), lambda: self._say(hold.release, caller, job_id))
+
+    def adorn(self, payload: dict[str, Any], weather: Weather) -> None:
+        """What is about to be submitted waits for jobs that are there, whatever they are."""
+        chance = self._world.random
+        known = [row["job_id"] for row in self._rows("SELECT job_id FROM jobs ORDER BY job_id")]
+        if not known or not self._world.chance(weather.depends):
+            return
+        kinds = ("after", "afterok", "afterok", "afternotok", "afterany", "singleton")
+        conditions = []
+        for kind in chance.choices(kinds, k=chance.randint(1, 2)):
+            conditions.append(kind if kind == "singleton" else f"{kind}:{chance.choice(known)}")
+        payload["options"]["dependency"] = chance.choice(",?").join(conditions)
+        payload["options"]["job_name"] = chance.choice("ab")
 
     def cancel(self, who: Caller, job_id: int) -> None:
         self._books.cancelled.add(job_id)
@@ -47,8 +64,42 @@ class Wishes:
         self._world.note(f"job {job_id}: {what.__name__} by {who.user}")
         self._operate(lambda context: what(context, who, request))
 
-    def check(self) -> None:
-        """After every pass: nothing that is held began."""
+    def check(self, planned: bool) -> None:
+        """After every pass: nothing began that is held or waits for others, and nothing waits in vain."""
+        self._check_held()
+        self._check_dependents(planned)
+
+    def _check_dependents(self, planned: bool) -> None:
+        jobs = {row["job_id"]: row for row in self._rows("SELECT * FROM jobs")}
+        for job_id, job in jobs.items():
+            asked = json.loads(job["spec"]).get("dependency")
+            if asked is None:
+                continue
+            met = [self._met(job, each, jobs) for each in asked["conditions"]]
+            may_start = True in met if asked["either"] else all(met)
+            began = job["attempt"] > self._attempts.get(job_id, 0)
+            in_vain = not any(one is not False for one in met) if asked["either"] else False in met
+            if began and not may_start:
+                self._truth.violate(f"job {job_id} began, and what it waits for is {met}: {asked}")
+            if planned and job["state"] == "PENDING" and in_vain:
+                self._truth.violate(f"job {job_id} waits, and what it waits for can never be: {asked}")
+            self._attempts[job_id] = job["attempt"]
+
+    @staticmethod
+    def _met(job: sqlite3.Row, condition: Mapping[str, Any], jobs: Mapping[int, sqlite3.Row]) -> bool | None:
+        """None = not yet, False = never."""
+        kind, other = condition["kind"], jobs.get(condition["job_id"])
+        if other is None:
+            namesakes = [one for one in jobs.values() if (one["uid"], one["name"]) == (job["uid"], job["name"])]
+            earlier = [one for one in namesakes if one["job_id"] < job["job_id"]]
+            return None if any(one["state"] in ("PENDING", "RUNNING") for one in earlier) else True
+        over = other["state"] not in ("PENDING", "RUNNING")
+        if kind == "after":
+            return True if over or other["start_time"] is not None else None
+        well = other["state"] == "COMPLETED"
+        return None if not over else kind == "afterany" or well is (kind == "afterok")
+
+    def _check_held(self) -> None:
         held = {
             row["job_id"]: row["attempt"] for row in self._rows("SELECT job_id, attempt FROM jobs WHERE held <> ''")
         }

@@ -1,0 +1,45 @@
+"""Dependencies at submit: what must be there, and what is shown of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgpu.core.model import JobState
+from tests.api.conftest import Served, submission
+
+
+def test_a_dependency_is_kept_and_shown(served: Served) -> None:
+    first = served.submit("aaaaaaaa")
+    second = served.submit("bbbbbbbb", dependency=f"afterok:{first},singleton", kill_on_invalid_dep="no")
+    kept = served.job(second).spec.dependency
+    assert kept is not None
+    assert (kept.job_ids, kept.singleton, kept.either, kept.keep) == ((first,), True, False, True)
+    assert served.ask("GET", f"/v1/jobs/{second}")[1]["dependency"] == f"afterok:{first},singleton"
+    assert served.ask("GET", f"/v1/jobs/{first}")[1]["dependency"] == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"dependency": "afterok:99"}, "there is no job 99"),
+        ({"dependency": "afterany:1:99"}, "there is no job 99"),
+        ({"dependency": "afterok:2"}, "there is no job 2"),  # itself
+        ({"dependency": "ok:1"}, "'ok' is none of"),
+        ({"dependency": "afterok:1", "kill_on_invalid_dep": "never"}, "write yes or no"),
+    ],
+)
+def test_what_cannot_be_waited_for_is_refused(served: Served, options: dict[str, str], why: str) -> None:
+    assert served.submit("aaaaaaaa") == 1
+    status, answer = served.ask("POST", "/v1/jobs", submission("bbbbbbbb", **options))
+    assert (status, answer["error"]["code"]) == (400, "bad_request")
+    assert why in answer["error"]["message"]
+    assert len(served.ask("GET", "/v1/jobs?scope=all")[1]["jobs"]) == 1
+
+
+def test_who_waits_for_what_can_never_be_is_told_at_once(served: Served) -> None:
+    first = served.submit("aaaaaaaa")
+    served.change_job(first, state=JobState.FAILED)
+    status, answer = served.ask("POST", "/v1/jobs", submission("bbbbbbbb", dependency=f"afterok:{first}"))
+    assert status == 201
+    told = f"it waits for what can never be: job {first} had to end well, and is FAILED"
+    assert answer["notices"] == [told]

@@ -1,0 +1,30 @@
+"""What users do with jobs in the queue, from the command line to the node."""
+
+from __future__ import annotations
+
+from tests.end_to_end.cluster import Cluster, until
+
+
+def reason(cluster: Cluster, job_id: int) -> str:
+    return str(cluster.job(job_id)["reason"])
+
+
+def test_jobs_that_wait_for_a_word_and_for_each_other(cluster: Cluster) -> None:
+    first = cluster.submit("-H", "-G", 0, "exit 3")
+    well, failed = (cluster.submit("-G", 0, "-d", f"{kind}:{first}", "true") for kind in ("afterok", "afternotok"))
+    last = cluster.submit("-G", 0, "-d", f"afterok:{well}?afterany:{failed}", "true")
+    follower = cluster.start("srun", "-G", 0, "-d", f"afterany:{last}", "echo", "at last")
+    follower.read_until(f"waits: Dependency: job {last} has to end first")
+    until("the plan tells", lambda: reason(cluster, first) == "JobHeldUser")
+    assert "held by root: mgpu release" in cluster("why", first).out
+    assert cluster("hold", failed).out == f"Held job {failed}\n"
+    assert cluster("release", first, failed).out == f"Released job {first}\nReleased job {failed}\n"
+    assert (cluster.await_job(failed)["state"], cluster.await_job(last)["state"]) == ("COMPLETED", "COMPLETED")
+    lost = cluster.await_job(well)
+    assert (lost["state"], lost["reason"], lost["attempt"]) == ("CANCELLED", "DependencyNeverSatisfied", 0)
+    assert lost["detail"] == f"job {first} had to end well, and is FAILED"
+    result = follower.finish()
+    assert (result.code, result.out) == (0, "at last\n")
+    later = cluster.submit("-G", 0, "--begin", "now+2", "true")
+    until("the plan tells", lambda: reason(cluster, later) in ("BeginTime", ""))
+    assert cluster.await_job(later)["state"] == "COMPLETED"
