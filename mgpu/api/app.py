@@ -19,8 +19,8 @@ from aiohttp import web
 
 from mgpu.api import stream
 from mgpu.api.connection import caller_of
+from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
-from mgpu.core.model import JobId
 from mgpu.ops import cancel, chosen, drain, hold, jobs, nodes, output, reload, residue, status, submit, update
 from mgpu.ops.context import Context
 
@@ -251,8 +251,8 @@ class _Routes:
         return web.json_response(answer)
 
 
-def _job(request: web.Request) -> JobId:
-    return jobs.parse_job_id(request.match_info["job"])
+def _job(request: web.Request) -> Reference:
+    return parse_reference(request.match_info["job"])
 
 
 def _node(request: web.Request) -> str:

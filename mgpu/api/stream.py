@@ -17,6 +17,7 @@ from typing import Any
 
 from aiohttp import WSCloseCode, web
 
+from mgpu.core.array import Reference
 from mgpu.core.model import JobId
 from mgpu.ops import output
 from mgpu.ops.context import Caller, Context
@@ -38,9 +39,9 @@ class Streams:
         self._run = run
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
 
-    async def serve(self, request: web.Request, caller: Caller, job_id: JobId) -> web.WebSocketResponse:
+    async def serve(self, request: web.Request, caller: Caller, named: Reference) -> web.WebSocketResponse:
         """Refusals come as ordinary answers, before the connection becomes a WebSocket."""
-        await self._run(output.may_follow, self._context, caller, job_id)
+        job_id = await self._run(output.begin_to_follow, self._context, caller, named)
         position = output.parse_position(request.query)
         socket = web.WebSocketResponse(timeout=CLOSE_S, compress=False)
         await socket.prepare(request)

@@ -7,6 +7,7 @@ import pwd
 
 from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import Option
+from mgpu.client.http import quote
 from mgpu.lean_typing import Any
 
 FILTERS = [
@@ -30,11 +31,18 @@ def query(given: dict[str, Any]) -> dict[str, str]:
     return wanted
 
 
-def job_number(text: str) -> int:
-    """Raises MasterError (bad_request) for what is no job's number."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+def job_number(text: str) -> int | str:
+    """Of a job, `17`; of a task of an array, or several, `17_4`, `17_[1-5]`. Raises MasterError (bad_request)."""
+    number, underscore, task = text.partition("_")
+    tasks = task.strip("[]").replace(",", "").replace("-", "").replace(":", "").replace("%", "")
+    digits = number.isdigit() and (tasks.isdigit() or not underscore)
+    if not digits or not text.isascii() or len(number) > 18:
         raise bad_request(f"{text!r} is not a job's number", "mgpu queue shows them")
-    return int(text)
+    return text if underscore else int(text)
+
+
+def job_path(text: str) -> str:
+    return f"/v1/jobs/{quote(str(job_number(text)))}"
 
 
 def login() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mgpu.cli.filters import job_number
+from mgpu.cli.filters import job_number, job_path
 from mgpu.cli.outcome import ending
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Signals
@@ -30,7 +30,7 @@ Examples:
 class Wanted(NamedTuple):
     """Which output of which job."""
 
-    job_id: int
+    job_id: int | str
     follow: bool
     rank: int | None
     only_stderr: bool
@@ -95,14 +95,14 @@ class Viewer:
 
     def _copy_all(self) -> None:
         """Rank by rank, as far as there is output now."""
-        job = self._master.call("GET", f"/v1/jobs/{self._wanted.job_id}")
+        job = self._master.call("GET", job_path(str(self._wanted.job_id)))
         count = max(len(job.get("allocation") or ()), 1)
         for kind in (STDERR,) if self._wanted.only_stderr else (STDOUT, STDERR):
             for rank in range(count) if self._wanted.rank is None else (self._wanted.rank,):
                 self._copy(kind, rank)
 
     def _copy(self, kind: int, rank: int) -> None:
-        path, offset, size = f"/v1/jobs/{self._wanted.job_id}/output", 0, 1
+        path, offset, size = f"{job_path(str(self._wanted.job_id))}/output", 0, 1
         while offset < size:
             place = {"stream": NAMES[kind], "rank": rank, "attempt": self._wanted.attempt, "offset": offset}
             answer = self._master.raw("GET", with_query(path, **place, limit=PIECE_B))

@@ -74,7 +74,9 @@ IMMEDIATE = Option(
 )
 REQUEUE_ON_EXIT = Option("--requeue-on-exit", "N[,M]", "Queue it again when it ends with one of these exit codes.")
 INTERACTIVE = Option("--interactive", "", "Follow the job in the foreground, as srun does.")
-OF_SUBMIT = [REQUEUE_ON_EXIT, INTERACTIVE]
+ARRAY = Option("-a --array", "0-99%4", "Many jobs with one number: a task for each index; %4: at most 4 at once.")
+EACH_LINE = Option("--each-line", "FILE", "An array: a task for each line of FILE (-: stdin), a shell's command line.")
+OF_SUBMIT = [ARRAY, EACH_LINE, REQUEUE_ON_EXIT, INTERACTIVE]
 
 # These name what the job that we run in was given, not what to ask for.
 OF_THE_JOB_AROUND_US = {"gpus", "nodelist", "rank"}
@@ -131,7 +133,7 @@ _ALL = [*RESOURCES, *CARE, *SURROUNDINGS, *FOLLOWING, IMMEDIATE, *OF_SUBMIT]
 KEYS = {option.key for option in _ALL}
 SWITCHES = {option.key for option in _ALL if not option.metavar}
 # What the master is told; the rest concerns the client alone.
-WIRE_KEYS = {option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, REQUEUE_ON_EXIT]} - {"export"}
+WIRE_KEYS = {option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT]} - {"export"}
 
 
 def seconds(options: Mapping[str, str | bool], key: str) -> float | None:

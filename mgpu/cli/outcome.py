@@ -6,10 +6,18 @@ from mgpu.cli.text import gpu_label, local_time, ranges
 from mgpu.lean_typing import Any
 
 CANCELLED_BY_ANOTHER = 143
+LONGEST_REST = 30  # of the tasks of an array, in a list
 ACTIVE = ("PENDING", "RUNNING")
 EXIT_STATUS = {"TIMEOUT": 124, "NODE_FAIL": 70}
 # Cancelled by this command: its exit status -> why.
 BY_US = {130: "by ^C", 143: "by SIGTERM", 75: "it did not start in time: --immediate"}
+
+
+def shown_id(job: dict[str, Any]) -> str:
+    """`17`, `17_4`, or of an array the tasks that it stands for in a list: `17_[5-99%4]`."""
+    rest = job.get("array_rest") or ""
+    rest = rest if len(rest) <= LONGEST_REST else rest[:LONGEST_REST] + "..."
+    return f"{job['job_id']}_[{rest}]" if rest else str(job["job_id"])
 
 
 def exit_status(job: dict[str, Any], stopped_by_us: int | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
-from mgpu.cli.outcome import ACTIVE, placed, told_by_exit_code, why
+from mgpu.cli.outcome import ACTIVE, placed, shown_id, told_by_exit_code, why
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import command
 from mgpu.cli.text import duration, epoch, local_time, table, terminal_columns
@@ -42,7 +42,7 @@ def queue(session: Session, /, **given: Any) -> None:
 
 def queue_row(job: dict[str, Any], now: float) -> tuple[str, ...]:
     return (
-        str(job["job_id"]),
+        shown_id(job),
         job.get("name") or "",
         job.get("user") or "",
         job["state"],
@@ -81,13 +81,13 @@ def history_row(job: dict[str, Any], narrow: bool) -> tuple[str, ...]:
     """`narrow`: the time of its end without year and seconds."""
     code, ended = job.get("exit_code"), local_time(job.get("end_time"))
     return (
-        str(job["job_id"]),
+        shown_id(job),
         job.get("name") or "",
         job.get("user") or "",
-        job["state"],
+        "CANCELLED" if job.get("array_rest") else job["state"],
         "-" if code is None else str(code),
         duration(ran_for(job, 0.0)),
         str(job.get("gpus", "")),
         ended[5:16] if narrow and len(ended) > 16 else ended,
-        place_or_reason(job),
+        "(cancelled before they began)" if job.get("array_rest") else place_or_reason(job),
     )

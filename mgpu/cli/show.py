@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgpu.cli.filters import job_number
+from mgpu.cli.filters import job_path
 from mgpu.cli.nodes import machine_lines, node_lines
 from mgpu.cli.outcome import part_words, placed, why
 from mgpu.cli.session import Session, bad_request, node_path
@@ -21,12 +21,12 @@ TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended
 @command(Argument("kind", "job|node"), Argument("name", "ID|NAME", "?"), examples=EXAMPLES)
 def show(session: Session, /, kind: str, name: str | None) -> None:
     """Show all about a job or a node."""
-    if name is None and kind.isdigit():
+    if name is None and kind[:1].isdigit():
         kind, name = "job", kind
     if name is None or kind not in ("job", "node"):
         asked = " ".join(filter(None, ("show", kind, name)))
         raise bad_request(f"{asked}: of what?", "mgpu show job ID, or mgpu show node NAME")
-    path = f"/v1/jobs/{job_number(name)}" if kind == "job" else node_path(name)
+    path = job_path(name) if kind == "job" else node_path(name)
     answer = session.call("GET", path)
     if session.json:
         session.print_json(answer)
@@ -55,9 +55,8 @@ def job_lines(job: dict[str, Any]) -> list[str]:
     if len(attempts) > 1:
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
-    others = {
-        key: value for key, value in job.items() if key not in told | {*TIMES, "time_limit_s", "allocation", "attempts"}
-    }
+    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest"}
+    others = {key: value for key, value in job.items() if key not in told}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]
     width = max(len(word) for word, _ in shown)

@@ -56,7 +56,7 @@ class Sink:
     """`stdout` and `stderr` are file patterns, "" = our own. Where only stdout is named, stderr goes there too."""
 
     def __init__(
-        self, stdout: str, stderr: str, label: bool, job_id: int, wake_fd: int, attend: Callable[[], None]
+        self, stdout: str, stderr: str, label: bool, job_id: int | str, wake_fd: int, attend: Callable[[], None]
     ) -> None:
         self._patterns = {STDOUT: stdout, STDERR: stderr or stdout}
         self._label = label
@@ -128,7 +128,7 @@ def check_pattern(pattern: str) -> None:
         raise bad_request(f"cannot write {pattern}: the folder {folder} is closed to you", "name another")
 
 
-def expand(pattern: str, job_id: int, rank: int, node: str, name: str) -> str:
+def expand(pattern: str, job_id: int | str, rank: int, node: str, name: str) -> str:
     """A file name, by the same letters as on a node: %j job, %a array index (0), %n node, %r rank, %x job name, %% a
     percent sign; others stay."""
     values = {"j": str(job_id), "a": "0", "n": node, "r": str(rank), "x": name, "%": "%"}

@@ -120,6 +120,7 @@ REFUSED = [
     Option("--autocomplete", "FLAG", "it is for a shell, not for a job: leave it out"),
 ]
 
+OF_THE_LINE = ("wrap", "each_line")  # they give the command, which a script does itself
 OPTIONS = [*TRANSLATED, *NOTED, *REFUSED]
 _WHY_NOT = {option.key: option.help for option in REFUSED}
 _WHY_NOTHING = {option.key: option.help for option in NOTED}
@@ -133,7 +134,7 @@ def settle(said: Mapping[str, Said]) -> tuple[dict[str, Any], list[str]]:
     for key, one in said.items():
         if key == "open_mode" and str(one.value).startswith("t"):
             continue  # as it is anyway
-        if key in _WHY_NOT or (key == "wrap" and one.where != "--wrap"):
+        if key in _WHY_NOT or (key in OF_THE_LINE and not one.where.startswith("--")):
             what, _, instead = _WHY_NOT.get(key, "it is for the command line").partition(": ")
             raise bad_request(f"{one.where}: {what}", instead)
         if key in _WHY_NOTHING:

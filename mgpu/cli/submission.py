@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 
 from mgpu.cli.options import KEYS, WIRE_KEYS, resolve
@@ -36,7 +37,7 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     """Raises MasterError (bad_request)."""
     given, notices = in_our_terms(given)
     words = typed.words
-    command = command_of(typed, kind, given.get("wrap") or "")
+    command = command_of(typed, kind, given)
     own = load_own_config(os.environ)
     paths = ("chdir", "output", "error") if kind == "srun" else ("chdir",)
     beside_it = {
@@ -72,11 +73,11 @@ def in_our_terms(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]
 
 def directives(words: list[str], command: Mapping[str, Any], notices: list[str]) -> list[dict[str, Any]]:
     """The options that a script holds itself, those that count more behind the others."""
-    if command["form"] != "script" or not any(tag in command["script"] for tag in ("#SBATCH", "#MGPU")):
+    if not any(tag in command.get("script", "") for tag in ("#SBATCH", "#MGPU")):
         return []
     from mgpu.cli.directives import read
 
-    found = read(words[0], command["script"])
+    found = read(words[0] if words else command["script_name"], command["script"])
     notices += found.notices
     return found.layers
 
@@ -100,13 +101,16 @@ def send(session: Session, prepared: Prepared) -> int:
     return int(answer["job_id"])
 
 
-def command_of(typed: Words, kind: str, wrap: str) -> dict[str, Any]:
-    """`wrap`: a shell's command line, in place of words."""
+def command_of(typed: Words, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     words = typed.words
-    if wrap:
-        if words:
-            raise bad_request(f"--wrap gives the command, and so does {words[0]!r}", "leave out one of them")
-        return {"form": "shell", "words": [wrap]}
+    for option in ("wrap", "each_line"):
+        if given.get(option) and words:
+            named = f"--{option.replace('_', '-')}"
+            raise bad_request(f"{named} gives the command, and so does {words[0]!r}", "leave out one of them")
+    if given.get("wrap"):
+        return {"form": "shell", "words": [given["wrap"]]}
+    if given.get("each_line"):
+        return lines(given["each_line"])
     if not words:
         name = "srun" if kind == "srun" else "submit"
         raise bad_request(f"no command: what should {name} run?", f"mgpu {name} --help")
@@ -125,6 +129,19 @@ def batch_command(words: list[str]) -> dict[str, Any]:
         if b"\0" not in content:  # a program is not a script: its path is run on the node
             return script(words, content)
     return {"form": "shell", "words": words} if len(words) == 1 and not os.path.isfile(words[0]) else argv(words)
+
+
+def lines(name: str) -> dict[str, Any]:
+    """Commands, one a line; `-` = stdin."""
+    if name == "-":
+        content = sys.stdin.buffer.read(SCRIPT_LIMIT_B + 1)
+    else:
+        with open(name, "rb") as file:
+            content = file.read(SCRIPT_LIMIT_B + 1)
+    if len(content) > SCRIPT_LIMIT_B:
+        raise bad_request(f"--each-line {name}: more than 4 MiB", "split it")
+    shown = "stdin" if name == "-" else os.path.basename(name)
+    return {"form": "lines", "words": [], "script": content.decode(errors="surrogateescape"), "script_name": shown}
 
 
 def script(words: list[str], content: bytes) -> dict[str, Any]:

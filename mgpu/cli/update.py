@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mgpu.cli.filters import job_number
+from mgpu.cli.filters import job_path
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import duration
@@ -26,7 +26,7 @@ def update(session: Session, /, job_id: str, time: str | None) -> None:
     if not time:
         raise bad_request("what should change?", "give --time LIMIT; none removes it")
     body = {"request_id": os.urandom(16).hex(), "time": time}
-    answer = session.call("POST", f"/v1/jobs/{job_number(job_id)}/update", body)
+    answer = session.call("POST", f"{job_path(job_id)}/update", body)
     if session.json:
         session.print_json(answer)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgpu.cli.filters import job_number
+from mgpu.cli.filters import job_path
 from mgpu.cli.outcome import why as reason_of
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, command
@@ -18,7 +18,7 @@ LEAST_REASON = 24  # columns
 @command(Argument("job_id", "ID"), examples=EXAMPLES)
 def why(session: Session, /, job_id: str) -> None:
     """Tell why a job waits: the reason, and what each node has against it."""
-    answer = session.call("GET", f"/v1/jobs/{job_number(job_id)}/why")
+    answer = session.call("GET", f"{job_path(job_id)}/why")
     if session.json:
         session.print_json(answer)
         return

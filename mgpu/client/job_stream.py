@@ -40,7 +40,7 @@ class Event(NamedTuple):
 class JobStream:
     """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one)."""
 
-    def __init__(self, master: Master, job_id: int, rank: int | None = None, attempt: int | None = None) -> None:
+    def __init__(self, master: Master, job_id: int | str, rank: int | None = None, attempt: int | None = None) -> None:
         self._master = master
         self._path = f"/v1/jobs/{job_id}/stream"
         self._rank = rank

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mgpu.core import hostlist
+from mgpu.core.array import array_of, count
 from mgpu.core.model import Command, CommandForm, DeviceUuid, Job, JobKind, Part
 
 PORTS = (20_000, 40_000)  # of MASTER_PORT
@@ -110,11 +111,27 @@ def environment(
         "SLURM_GPUS_ON_NODE": str(len(part.uuids)),
         "SLURM_SUBMIT_DIR": job.spec.submit_dir,
         "SLURM_RESTART_COUNT": str(part.attempt - 1),
+        **_array_variables(job),
     }
     if len(parts) > 1 and addresses[0]:
         values["MASTER_ADDR"] = addresses[0]
         values["MASTER_PORT"] = str(master_port(job, part.attempt))
     return values
+
+
+def _array_variables(job: Job) -> dict[str, str]:
+    if job.array_id is None:
+        return {}
+    indices = array_of(job.spec.array).indices
+    return {
+        "MGPU_ARRAY_INDEX": str(job.array_index),
+        "SLURM_ARRAY_JOB_ID": str(job.array_id),
+        "SLURM_ARRAY_TASK_ID": str(job.array_index),
+        "SLURM_ARRAY_TASK_COUNT": str(count(indices)),
+        "SLURM_ARRAY_TASK_MIN": str(indices[0][0]),
+        "SLURM_ARRAY_TASK_MAX": str(indices[-1][-1]),
+        "SLURM_ARRAY_TASK_STEP": str(indices[0].step),
+    }
 
 
 def master_port(job: Job, attempt: int) -> int:
@@ -132,11 +149,15 @@ def visible_devices(indices: Sequence[int], uuids: Sequence[DeviceUuid], by_uuid
 
 
 def fill_pattern(pattern: str, job: Job, part: Part) -> str:
-    """%j job id, %a array index (0), %n node, %r rank, %x job name, %% a percent sign; others stay."""
+    """%j job id, %A that of the array, %a array index (0), %n or %N node, %r rank, %u user, %x job name, %% a percent
+    sign; others stay. A digit in between is how many digits a number has at least: %3a."""
     values = {
         "j": str(job.job_id),
-        "a": "0",
+        "A": str(job.job_id if job.array_id is None else job.array_id),
+        "a": str(job.array_index or 0),
         "n": part.node,
+        "N": part.node,
+        "u": job.user,
         "r": str(part.rank),
         "x": job.spec.name.replace("/", "_"),
         "%": "%",
@@ -144,9 +165,10 @@ def fill_pattern(pattern: str, job: Job, part: Part) -> str:
     filled, rest = "", pattern
     while "%" in rest:
         before, _, rest = rest.partition("%")
-        letter = rest[:1]
-        filled += before + values.get(letter, "%" + letter)
-        rest = rest[1:]
+        digits = rest[:1] if rest[:1] in "123456789" and rest[1:2] in "jAar" else ""
+        letter = rest[len(digits) : len(digits) + 1]
+        filled += before + values.get(letter, "%" + letter).rjust(int(digits or 0), "0")
+        rest = rest[len(digits) + 1 :]
     return filled + rest
 
 

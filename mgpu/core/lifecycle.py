@@ -377,6 +377,21 @@ def release(job: Job) -> Job:
     return replace(job, held="")
 
 
+def take_out(array: Job, rest: str, dropped: str, now: float) -> Job:
+    """Of an array: tasks have become jobs of their own, or never will; RUNNING once none is to come."""
+    if array.state is not JobState.PENDING:
+        raise InvalidTransition(f"array {array.job_id} is {array.state}, and no task of it can begin")
+    array = replace(array, rest=rest, dropped=dropped)
+    return array if rest else replace(array, state=JobState.RUNNING, reason="", detail="", start_time=now)
+
+
+def end_array(array: Job, state: JobState, detail: str, now: float) -> Job:
+    """The last of its tasks has ended, and none is to come."""
+    if state not in JOB_TABLE.get(array.state, ()) or array.rest:
+        raise InvalidTransition(f"array {array.job_id} is {array.state} with tasks to come: {array.rest or 'none'}")
+    return replace(array, state=state, reason="", detail=detail, end_time=now)
+
+
 def want_stop(job: Job, why: str) -> Job:
     """The wish is stored with the job and carried out by the master. `why`: `CANCEL by alice`."""
     return job if job.stop else replace(job, stop=why)

@@ -71,6 +71,7 @@ class CommandForm(Word):
     ARGV = "argv"  # words go to the program byte for byte
     SHELL = "shell"  # one shell command line
     SCRIPT = "script"  # the text of a script file; words are its arguments
+    LINES = "lines"  # of an array: the text of a file with a shell command line for each task
 
 
 class FailureClass(Word):
@@ -104,7 +105,9 @@ class Command:
 
     def display(self) -> list[str]:
         """What `queue` shows: the argv, the line, or the script's name and arguments."""
-        return [self.script_name, *self.words] if self.form is CommandForm.SCRIPT else list(self.words)
+        return (
+            list(self.words) if self.form in (CommandForm.ARGV, CommandForm.SHELL) else [self.script_name, *self.words]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,7 @@ class JobSpec:
     requeue_exits: tuple[int, ...] = ()  # exit codes that mean: queue it again
     priority: int = 0
     dependency: Dependency | None = None
+    array: str = ""  # of an array, and of each of its tasks: all indices and how many may run at once, `0-99%4`
 
 
 # --- what is stored -------------------------------------------------------------------------------------------------
@@ -200,6 +204,9 @@ class Job:
     `stop` is who or what wants it ended ("" = nobody): a stored wish, kept until all parts have ended.
     `failures` counts the tries that node trouble used up, `avoid` the nodes where they failed.
     `held` keeps a job that waits from starting ("" = nothing does): the reason and who said so, `JobHeldUser by alice`.
+
+    An array is one of these (see core.array): `rest` are the indices whose tasks are still to begin, `dropped` those
+    that were cancelled before. A task of it has `array_id` and `array_index`; what all share is in the array's row.
     """
 
     job_id: JobId
@@ -220,6 +227,14 @@ class Job:
     failures: int = 0
     avoid: tuple[NodeName, ...] = ()
     held: str = ""
+    array_id: JobId | None = None
+    array_index: int | None = None
+    rest: str | None = None
+    dropped: str | None = None
+
+    @property
+    def is_array(self) -> bool:
+        return self.rest is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
+    """An array, or one of its tasks, names that `array`; `tasks` of it may start, and `at_once` may run (0 = all)."""
+
     job_id: JobId
     user: str
     request: Request
@@ -175,6 +177,9 @@ class PendingJob:
     failures: int = 0  # > 0: `not_before` is a back-off, not the user's --begin
     span_s: float = 0.0  # how long it may run, for planning; 0 = nobody asks
     unlimited: bool = False  # it has no limit: `span_s` is what its partition reckons with
+    array: JobId | None = None
+    tasks: int = 1
+    at_once: int = 0
 
     @property
     def rank(self) -> tuple[float, float, JobId]:
@@ -220,6 +225,7 @@ class Snapshot:
     default_policy: str = "fill_first"
     running: tuple[Running, ...] = ()
     backfill: Backfill = Backfill.EASY
+    tasks: Mapping[JobId, int] = field(default_factory=dict)  # that run, by array
 
 
 @dataclass(frozen=True, slots=True)

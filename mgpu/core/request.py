@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mgpu.core import hostlist
+from mgpu.core import array, hostlist
 from mgpu.core import payload as read
 from mgpu.core.capacity import known_indices
 from mgpu.core.dependency import parse_dependency
@@ -28,7 +28,7 @@ _KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env"
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
-    *("requeue_on_exit", "signal", "hold", "begin", "dependency", "kill_on_invalid_dep"),
+    *("requeue_on_exit", "signal", "hold", "begin", "dependency", "kill_on_invalid_dep", "array"),
     *("exclusive", "setup"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
@@ -78,6 +78,7 @@ def parse_submission(
         priority=admission.priority
         + (read.whole(options, "priority", "--priority", -_MAX_PRIORITY, _MAX_PRIORITY) or 0),
         dependency=_dependency(options),
+        array=_array(options, command, kind),
     )
     return spec, notices + env_notices
 
@@ -209,7 +210,7 @@ def _command(source: Mapping[str, Any]) -> Command:
     read.only_keys(source, ("form", "words", "script", "script_name"), "the key of a command")
     form = read.line(source, "form", 64)
     if form not in (known.value for known in CommandForm):
-        raise RequestError(f"'form' must be argv, shell or script, not '{read.shown(form)}'")
+        raise RequestError(f"'form' must be argv, shell, script or lines, not '{read.shown(form)}'")
     words = read.words(source, "words")
     script = read.text(source, "script", read.MAX_SCRIPT)
     name = read.line(source, "script_name")
@@ -217,6 +218,8 @@ def _command(source: Mapping[str, Any]) -> Command:
         if not script.strip():
             raise RequestError(f"the script {read.shown(name)} is empty".replace("  ", " "))
         return Command(CommandForm.SCRIPT, words, script, name or "script")
+    if form == CommandForm.LINES:
+        return Command(CommandForm.LINES, (), script, name or "lines")
     if not words or not words[0].strip():
         raise RequestError(
             "the command is empty: give a program after the options, as in `mgpu srun -- python train.py`"
@@ -265,10 +268,34 @@ def _requeue_exits(options: Mapping[str, Any], kind: JobKind) -> tuple[int, ...]
     return tuple(dict.fromkeys(map(int, found)))
 
 
+def _array(options: Mapping[str, Any], command: Command, kind: JobKind) -> str:
+    """ "" = it is none. Of lines each that holds a command is a task; `%4` alone says how many run at once."""
+    given = read.line(options, "array", read.MAX_OPTION).strip()
+    lines = command.form is CommandForm.LINES
+    if not given and not lines:
+        return ""
+    if kind is not JobKind.BATCH:
+        raise RequestError("srun follows one job, and an array is many: give --array to mgpu submit")
+    if not lines:
+        return array.render_array(array.parse_array(given))
+    there = array.lines_to_run(command.script)
+    if not there:
+        raise RequestError(f"{read.shown(command.script_name)} holds no command: every line is empty or a comment")
+    if array.count(there) > array.MOST_TASKS:
+        raise RequestError(f"{read.shown(command.script_name)} holds more than {array.MOST_TASKS} commands: split it")
+    if not given or given.startswith("%"):
+        given = array.render_indices(there) + given
+    wanted = array.parse_array(given)
+    if missing := array.apart(wanted.indices, there):
+        named = f"{read.shown(command.script_name)} has no command in line {array.render_indices(missing)}"
+        raise RequestError(f"--array '{read.shown(given)}': {named}")
+    return array.render_array(wanted)
+
+
 def _name(options: Mapping[str, Any], command: Command) -> str:
     if given := read.line(options, "job_name", 255).strip():
         return given
-    first = command.script_name if command.form is CommandForm.SCRIPT else command.words[0]
+    first = command.words[0] if command.form in (CommandForm.ARGV, CommandForm.SHELL) else command.script_name
     if command.form is CommandForm.SHELL:
         first = first.split()[0]
     return read.shown(first.rstrip("/").rsplit("/", 1)[-1], _NAME_LENGTH) or "job"

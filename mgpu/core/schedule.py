@@ -28,6 +28,7 @@ from mgpu.core.plan import Backfill, Batch, PendingJob, PlacedPart, Reservation,
 from mgpu.core.policies import BUILT_IN, POLICIES, Policy, PolicyError
 from mgpu.core.reservation import Forecast
 from mgpu.core.rooms import Room, Rooms, without
+from mgpu.core.turns import Turns
 from mgpu.core.waits import Blocked, Explainer, Plan, Waits, too_early
 
 
@@ -37,22 +38,29 @@ def plan(
     memory: Memory | None = None,
     starts_alone: bool = False,
 ) -> Plan:
-    """Every pending job comes back once, as a Start or as a Wait. `starts_alone`: nobody will ask for more than the
-    starts, so what they do not depend on is not worked out."""
+    """Every pending job comes back once, as a Start or as a Wait; an array as a Start for each task that begins, and as
+    a Wait if others do not. `starts_alone`: nobody will ask for more than the starts, so what they do not depend on is
+    not worked out."""
     memory = memory or Memory()
     planner = _Planner(snapshot, policies, memory, memory.begin(snapshot))
+    turns = Turns(snapshot.tasks)
     starts: list[Start] = []
     blocked: list[tuple[Sequence[PendingJob], Blocked]] = []
     heads = sorted([(batch.jobs[0].rank, number, 0) for number, batch in enumerate(snapshot.batches)])
     for turn, (_, number, at) in enumerate(heads):  # what follows a start is put in behind it
         batch = snapshot.batches[number]
         jobs = batch.jobs
-        answer = planner.no_chance(batch, jobs[at]) or planner.answer(batch, jobs[at])
+        job = jobs[at]
+        answer = None if turns.full(job) else planner.no_chance(batch, job) or planner.answer(batch, job)
         if isinstance(answer, Blocked):
             # what did not fit the first of them does not fit the others: devices only become fewer
             blocked.append((jobs[at:] if at else jobs, answer))
             continue
-        starts.append(answer)
+        if answer is not None:
+            starts.append(answer)
+            if not turns.took(job):
+                insort(heads, (job.rank, number, at), lo=turn + 1)
+                continue
         if at + 1 < len(jobs):
             insort(heads, (jobs[at + 1].rank, number, at + 1), lo=turn + 1)
     if not starts_alone:
@@ -61,7 +69,7 @@ def plan(
     after = tuple([room.view for room in planner.rooms])
     memory.end([planner.rooms[name] for name in planner.changed])
     explainer = Explainer(snapshot.nodes, after, planner.reservation)
-    return Plan(tuple(starts), Waits(early, blocked, explainer), planner.reservation, after)
+    return Plan(tuple(starts), Waits({**early, **turns.waits}, blocked, explainer), planner.reservation, after)
 
 
 @dataclass(slots=True)

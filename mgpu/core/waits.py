@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
+from mgpu.core.array import shown_id
 from mgpu.core.feasible import Ask, enough, examine
 from mgpu.core.hostlist import fold
 from mgpu.core.model import HELD_BY_ADMIN, Job, JobId, NodeName
@@ -171,7 +172,7 @@ def too_early(job: PendingJob, now: float) -> Wait:
 def held(job: Job) -> Wait:
     """Of one that is held."""
     reason, _, by = job.held.partition(" by ")
-    way_out = "an admin releases it" if reason == HELD_BY_ADMIN else f"mgpu release {job.job_id}"
+    way_out = "an admin releases it" if reason == HELD_BY_ADMIN else f"mgpu release {shown_id(job)}"
     return Wait(reason, f"held by {by}: {way_out}")
 
 

@@ -14,6 +14,7 @@ from mgpu.core.observation import MarkKind, Node
 from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Collected, GivenUp, Heard, Message, Ordered, Probed, Silent
+from mgpu.ops import arrays
 from mgpu.ops.output import NOTICE
 from mgpu.ops.render import said
 from mgpu.store.writing import Writer
@@ -165,6 +166,17 @@ class Absorber:
                 self._writer.save_job(after.job, before.job)
             if after != before:
                 self.changed.add(after.job.job_id)
+        for array_id in self._arrays_with_ends():
+            arrays.end_if_over(self._writer, array_id, self._now)
+
+    def _arrays_with_ends(self) -> set[JobId]:
+        """Those of which a task has just ended."""
+        found = set()
+        for key, before in self._before.items():
+            after = self._board.get(*key)
+            if before.job.array_id is not None and after is not None and after.job.state.final:
+                found.add(before.job.array_id)
+        return found
 
     def _save_nodes(self) -> None:
         """With what the ends of parts say of their GPUs; and who is drained may now be empty."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mgpu.core import lifecycle
 from mgpu.core.dependency import Verdict, judge
 from mgpu.core.model import Audit, Dependency, Job, JobId, JobState
+from mgpu.ops import arrays
 from mgpu.store.reading import Reader
 from mgpu.store.tables import written_out
 from mgpu.store.writing import Writer
@@ -73,7 +73,7 @@ class Dependents:
         """What holds of these now."""
         jobs = [self._jobs[job_id] for job_id in job_ids]
         facts = reader.facts({other for job in jobs for other in dependency_of(job).job_ids})
-        names: dict[_Name, list[tuple[JobId, JobState]]] = {}
+        names: dict[_Name, list[tuple[JobId, JobState, JobId]]] = {}
         found: dict[JobId, Verdict] = {}
         for job in jobs:
             dependency, first = dependency_of(job), None
@@ -81,7 +81,7 @@ class Dependents:
                 name = _name(job)
                 if name not in names:
                     names[name] = reader.namesakes(*name)
-                first = _before(job.job_id, names[name])
+                first = _before(job, names[name])
                 self._link(job.job_id, () if first is None else (first,))
             verdict = found[job.job_id] = judge(dependency, facts, first)
             (self.lost.add if verdict.never and not dependency.keep else self.lost.discard)(job.job_id)
@@ -98,7 +98,7 @@ class Dependents:
                 job = writer.job(job_id)
                 assert job is not None
                 detail = verdicts[job_id].detail
-                writer.save_job(lifecycle.abandon(job, detail, now), job)
+                arrays.abandon(writer, job, detail, now)
                 writer.audit(Audit(now, WHO, "dependency never satisfied", job_id, None, detail))
             ended += lost
             doubtful = self.affected(lost)
@@ -113,11 +113,12 @@ def dependency_of(job: Job) -> Dependency:
     return job.spec.dependency
 
 
-def _before(job_id: JobId, namesakes: Iterable[tuple[JobId, JobState]]) -> JobId | None:
-    """Whom it has to let go first: any that runs, and earlier ones that wait."""
-    others = [(other, state) for other, state in namesakes if other != job_id]
+def _before(job: Job, namesakes: Iterable[tuple[JobId, JobState, JobId]]) -> JobId | None:
+    """Whom it has to let go first: any that runs, and earlier ones that wait; not those of its own array."""
+    own = job.array_id or job.job_id
+    others = [(other, state) for other, state, array_id in namesakes if array_id != own]
     running = [other for other, state in others if state is JobState.RUNNING]
-    earlier = [other for other, _ in others if other < job_id]
+    earlier = [other for other, _ in others if other < own]
     return next(iter((*running, *earlier)), None)
 
 

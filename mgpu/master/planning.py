@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
+from mgpu.core.array import to_come
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node, Observation
 from mgpu.core.plan import Backfill, Barred, NodeHolds, NodeView, Running, Snapshot, Start
@@ -21,6 +22,7 @@ from mgpu.core.queue import Queue
 from mgpu.core.views import node_view
 from mgpu.master.absorb import WHO
 from mgpu.master.board import Board
+from mgpu.ops import arrays
 from mgpu.store.writing import HoldConflict, Writer
 
 FRESH_S = 5.0
@@ -137,7 +139,8 @@ def snapshot(config: Config, nodes: tuple[NodeView, ...], queue: Queue, board: B
         )
     backfill = Backfill(config.backfill)
     running = () if backfill is Backfill.SKIP else _running(board, spans(config), now)
-    return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill)
+    tasks = Counter(item.job.array_id for item in board if item.current and item.job.array_id is not None)
+    return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill, tasks)
 
 
 def _running(board: Board, span_s: Callable[[Job], float], now: float) -> tuple[Running, ...]:
@@ -203,6 +206,18 @@ def commit(
     job = writer.job(start.job_id)
     if job is None or job.state is not JobState.PENDING or not still(job):
         return None
+    try:
+        with writer.as_a_whole():
+            return _place(writer, job, start, places, now)
+    except HoldConflict as conflict:
+        writer.audit(Audit(now, WHO, "start refused", job.job_id, conflict.node, str(conflict)))
+        return None
+
+
+def _place(writer: Writer, job: Job, start: Start, places: Mapping[NodeName, Place], now: float) -> Job:
+    """Of an array, its next task. Raises HoldConflict."""
+    if job.is_array:
+        job = arrays.make_task(writer, job, to_come(job)[0][0], now)
     number = job.attempt + 1
     attempt = Attempt(job.job_id, number, secrets.token_hex(16), AttemptState.STARTING, now)
     parts = [
@@ -220,11 +235,7 @@ def commit(
         )
         for placed in start.parts
     ]
-    try:
-        writer.add_attempt(attempt, parts)
-    except HoldConflict as conflict:
-        writer.audit(Audit(now, WHO, "start refused", job.job_id, conflict.node, str(conflict)))
-        return None
+    writer.add_attempt(attempt, parts)
     placed_job = lifecycle.place(job, number, now)
     writer.save_job(placed_job, job)
     where = "; ".join(f"{part.node}:{','.join(map(str, part.devices))}" for part in parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 
+from mgpu.core.array import array_of, count, to_come
 from mgpu.core.dependency import NEVER, NOTHING_WAITED_FOR, Verdict
 from mgpu.core.model import Job, JobId
 from mgpu.core.plan import PendingJob, Wait
@@ -111,4 +112,7 @@ class Waiting:
             job.attempt if job.reason else 0,  # else somebody's word has set `not_before`
             span_s,
             unlimited=span_s > 0 and job.spec.time_limit_s is None,
+            array=job.job_id if job.is_array else job.array_id,
+            tasks=count(to_come(job)) if job.is_array else 1,
+            at_once=array_of(job.spec.array).cap if job.spec.array else 0,
         )

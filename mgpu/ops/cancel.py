@@ -8,7 +8,9 @@ from typing import Any
 
 from mgpu import clock
 from mgpu.core import lifecycle
+from mgpu.core.array import Indices, shown_id, to_come
 from mgpu.core.model import Audit, Job, JobState
+from mgpu.ops import arrays
 from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen, said_before
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
@@ -19,7 +21,10 @@ def cancel(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
     def change(writer: Writer, job: Job, mark: str) -> None:
         _cancel(writer, caller, job, mark)
 
-    return change_chosen(context, caller, payload, Act("cancelled", "cancel it", change))
+    def drop(writer: Writer, of: Job, indices: Indices, mark: str) -> None:
+        _drop(writer, caller, of, indices, mark)
+
+    return change_chosen(context, caller, payload, Act("cancelled", "cancel it", change, drop=drop))
 
 
 def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:
@@ -27,9 +32,22 @@ def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:
     if job.state.final:
         if said_before(writer, job, "cancel", mark):
             return
-        raise AlreadyEnded(f"job {job.job_id} has already ended ({job.state})")
+        raise AlreadyEnded(f"job {shown_id(job)} has already ended ({job.state})")
+    if job.is_array:
+        _drop(writer, caller, job, to_come(job), mark)
+        return
     pending = job.state is JobState.PENDING
     writer.save_job(
         lifecycle.withdraw(job, caller.user, now) if pending else lifecycle.want_stop(job, f"CANCEL by {caller.user}")
     )
     writer.audit(Audit(now, caller.user, "cancel", job_id=job.job_id, detail=mark))
+    if pending and job.array_id is not None:
+        arrays.end_if_over(writer, job.array_id, now)
+
+
+def _drop(writer: Writer, caller: Caller, of: Job, indices: Indices, mark: str) -> None:
+    """Tasks of an array that are still to come."""
+    now = clock.now()
+    if indices and of.state is JobState.PENDING:
+        arrays.drop(writer, of, indices, now)
+    writer.audit(Audit(now, caller.user, "cancel", job_id=of.job_id, detail=mark))

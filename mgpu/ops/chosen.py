@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mgpu.core.errors import MgpuError, NotFound, RequestError
+from mgpu import clock
+from mgpu.core import array
+from mgpu.core.array import Indices, Reference, parse_reference, shown_id
+from mgpu.core.errors import MgpuError, RequestError
 from mgpu.core.model import Job, JobId, JobState
-from mgpu.ops.context import Caller, Context, require_owner
-from mgpu.ops.jobs import parse_job_id, parse_states
+from mgpu.ops.arrays import make_task, require_index
+from mgpu.ops.context import Caller, Context, find_job, require_owner
+from mgpu.ops.jobs import parse_states
 from mgpu.ops.render import Json
 from mgpu.ops.submit import parse_request_id
 from mgpu.store.reading import JobFilter, Reader, Scope
@@ -25,22 +29,24 @@ class AlreadyEnded(MgpuError):
 @dataclass(frozen=True, slots=True)
 class Act:
     """What is done to each job: `change` does it, or raises MgpuError. `done`: the key of the answer that lists them,
-    `may` reads like "cancel it". Without ids, jobs of `scope` and `states` are meant."""
+    `may` reads like "cancel it". Without ids, jobs of `scope` and `states` are meant; of an array that is named as a
+    whole too. `drop` does it to tasks of an array that are still to come; None = each becomes a job of its own."""
 
     done: str
     may: str
     change: Callable[[Writer, Job, str], None]
     scope: Scope = "active"
     states: tuple[JobState, ...] = ()
+    drop: Callable[[Writer, Job, Indices, str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """`ids` that pass the filter; without ids all jobs that pass it, and then only the caller's own unless it names a
-    user."""
+    """`named` that pass the filter; without names all jobs that pass it, and then only the caller's own unless it names
+    a user."""
 
     request_id: str
-    ids: tuple[JobId, ...]
+    named: tuple[Reference, ...]
     wanted: JobFilter
 
 
@@ -60,42 +66,121 @@ def parse_chosen(payload: Mapping[str, Any], caller: Caller, act: Act) -> Chosen
         partition=words["partition"],
         name=words["name"],
         states=parse_states(words["states"]) or (() if ids else act.states),
-        ids=tuple(dict.fromkeys(parse_job_id(word) for word in ids)),
     )
-    return Chosen(parse_request_id(payload), wanted.ids, wanted)
+    return Chosen(parse_request_id(payload), tuple(dict.fromkeys(map(parse_reference, ids))), wanted)
 
 
 def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], act: Act) -> Json:
     """What could not be done is an entry of `errors`, not an exception."""
     request = parse_chosen(payload, caller, act)
-    done: list[JobId] = []
+    mark = f"request {request.request_id}"
+    done: dict[JobId | str, None] = {}
     errors: list[Json] = []
+    told: list[JobId] = []
     with context.store.write() as w:
-        jobs = w.jobs(request.wanted)
-        for job_id in _unknown(w, request, jobs):
-            errors.append({"job_id": job_id, **NotFound(f"there is no job {job_id}").as_json()})
-        for job in jobs:
+        for target in _targets(w, request, act, mark):
             try:
+                if isinstance(target, _Unknown):
+                    raise target.error
+                job = find_job(w, target.job.job_id)  # as it is now: it may have been named before
                 require_owner(context, caller, job, act.may)
-                act.change(w, job, f"request {request.request_id}")
+                _change(w, job, target.indices, act, mark)
             except MgpuError as refused:
-                errors.append({"job_id": job.job_id, **refused.as_json()})
+                errors.append({"job_id": target.shown, **refused.as_json()})
             else:
-                done.append(job.job_id)
-    for job_id in done:
+                done.setdefault(target.shown)
+                told.append(target.job.job_id)
+    for job_id in told:
         context.spool.notify(job_id)
     if done:
         context.waker.wake()
-    return {act.done: done, "errors": errors}
+    return {act.done: list(done), "errors": errors}
+
+
+def _change(writer: Writer, job: Job, indices: Indices, act: Act, mark: str) -> None:
+    if not indices:
+        act.change(writer, job, mark)
+        return
+    indices = array.common(array.to_come(job), indices)
+    if act.drop is not None:
+        act.drop(writer, job, indices, mark)
+        return
+    for index in array.each(indices):
+        act.change(writer, make_task(writer, find_job(writer, job.job_id), index, clock.now()), mark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A job, or one of an array that was named as a whole; or, of an array, tasks that are still to come."""
+
+    job: Job
+    indices: Indices = ()
+    all_of: JobId | None = None
+
+    @property
+    def shown(self) -> JobId | str:
+        if self.indices:
+            return array.render_reference(Reference(self.job.job_id, self.indices))
+        return self.all_of or shown_id(self.job)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    shown: JobId | str
+    error: MgpuError
+
+
+def _targets(writer: Writer, request: Chosen, act: Act, mark: str) -> Iterator[_Target | _Unknown]:
+    if not request.named:
+        for job in writer.jobs(request.wanted):
+            yield _Target(job)
+        return
+    found: list[_Target] = []
+    for named in request.named:
+        try:
+            found += _named(writer, named, act, mark)
+        except MgpuError as error:
+            yield _Unknown(array.render_reference(named), error)
+    ids = tuple({target.job.job_id for target in found})
+    passing = {job.job_id for job in writer.jobs(replace(request.wanted, ids=ids))} if ids else set()
+    chosen: dict[tuple[JobId, Indices], _Target] = {}
+    for target in found:
+        if target.job.job_id in passing:
+            chosen.setdefault((target.job.job_id, target.indices), target)
+    yield from chosen.values()
+
+
+def _named(writer: Writer, named: Reference, act: Act, mark: str) -> list[_Target]:
+    """Raises NotFound, AlreadyEnded."""
+    job = find_job(writer, named.job_id)
+    if named.indices is None:
+        return _all_of(writer, job, act) if job.is_array else [_Target(job)]
+    require_index(job, named.indices)
+    coming = array.common(array.to_come(job), named.indices) if job.state is JobState.PENDING else ()
+    several = array.count(named.indices) > 1
+    if several and coming == array.to_come(job) and coming and act.drop is None:
+        found = [_Target(job)]  # all of them: no need to make them jobs of their own
+    else:
+        found = [_Target(job, coming)] if coming else []
+    rows = [task for task in writer.tasks(job.job_id) if array.holds(named.indices, task.array_index or 0)]
+    found += [_Target(task) for task in rows if not several or _meant(task, act)]
+    if not found and not any(entry.detail == mark for entry in writer.audits(job_id=job.job_id)):
+        raise AlreadyEnded(f"job {array.render_reference(named)} has already ended")
+    return found
+
+
+def _all_of(writer: Writer, job: Job, act: Act) -> list[_Target]:
+    """An array: its tasks that are still to come, and those that are jobs and that it can be done to."""
+    tasks = [_Target(task, all_of=job.job_id) for task in writer.tasks(job.job_id) if _meant(task, act)]
+    return tasks if tasks and job.state is not JobState.PENDING else [_Target(job), *tasks]
+
+
+def _meant(task: Job, act: Act) -> bool:
+    if act.states:
+        return task.state in act.states
+    return act.scope == "all" or task.state.final is (act.scope == "ended")
 
 
 def said_before(reader: Reader, job: Job, what: str, mark: str) -> bool:
     """The same wish again: its first answer got lost."""
     return any(entry.detail == mark for entry in reader.audits(job_id=job.job_id, what=what))
-
-
-def _unknown(reader: Reader, request: Chosen, found: list[Job]) -> list[JobId]:
-    """The ids that no job has; those that the filter left out are not among them."""
-    missing = set(request.ids) - {job.job_id for job in found}
-    there = {job.job_id for job in reader.jobs(JobFilter(scope="all", ids=tuple(missing)))} if missing else set()
-    return sorted(missing - there)

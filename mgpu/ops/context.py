@@ -9,6 +9,7 @@ from typing import Protocol
 
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import Config, NodeConfig
+from mgpu.core.array import shown_id
 from mgpu.core.errors import NotAllowed, NotFound
 from mgpu.core.marks import Order
 from mgpu.core.model import Audit, Job, JobId, NodeName
@@ -136,7 +137,7 @@ def find_job(reader: Reader, job_id: JobId) -> Job:
 def require_owner(context: Context, caller: Caller, job: Job, what: str) -> None:
     """`what` reads like "cancel it"."""
     if job.uid != caller.uid and not context.is_operator(caller):
-        raise NotAllowed(f"job {job.job_id} belongs to {job.user}: {caller.user} may not {what}")
+        raise NotAllowed(f"job {shown_id(job)} belongs to {job.user}: {caller.user} may not {what}")
 
 
 def require_operator(context: Context, caller: Caller, what: str) -> None:

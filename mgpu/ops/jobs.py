@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from mgpu.core import array
+from mgpu.core.array import Reference, parse_reference, shown_id, split_references
 from mgpu.core.errors import RequestError
 from mgpu.core.model import Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
 from mgpu.ops import render
-from mgpu.ops.context import Context, find_job
+from mgpu.ops.arrays import find
+from mgpu.ops.context import Context
 from mgpu.ops.render import Json
 from mgpu.store.reading import JobFilter, Scope
 
 SCOPES = ("active", "ended", "all")
 ENDED_LIMIT = 1000  # of the newest, unless the caller says otherwise: a history has no end
 MOST = 100_000
+MOST_NAMES = 300
 
 
 def list_jobs(context: Context, wanted: JobFilter) -> Json:
@@ -27,14 +31,18 @@ def list_jobs(context: Context, wanted: JobFilter) -> Json:
     return {"jobs": [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]}
 
 
-def show_job(context: Context, job_id: JobId) -> Json:
-    """The job as in the list, and each of its attempts."""
+def show_job(context: Context, named: Reference) -> Json:
+    """The job as in the list, and each of its attempts; of an array how many of its tasks are in which state."""
     with context.store.read() as r:
-        job = find_job(r, job_id)
+        job = find(r, named)
+        job_id = job.job_id
         attempts = [(attempt, r.parts(job_id, attempt.number)) for attempt in r.attempts(job_id)]
+        tasks = r.count_tasks(job_id) if job.is_array else {}
     parts = attempts[-1][1] if attempts else []
     shown = render.job(job, parts, context.control.waits().get(job_id))
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
+    if job.is_array:
+        shown["tasks"] = array.counted(job, tasks)
     shown["device_trouble"] = _device_trouble(context, job_id)
     return shown
 
@@ -49,13 +57,19 @@ def _device_trouble(context: Context, job_id: JobId) -> list[str]:
     ]
 
 
-def why(context: Context, job_id: JobId) -> Json:
+def why(context: Context, named: Reference) -> Json:
     """Why the job waits, with each node's reason; or where it runs; or how it ended."""
     with context.store.read() as r:
-        job = find_job(r, job_id)
-        parts = r.parts(job_id, job.attempt)
-    wait = context.control.waits().get(job_id)
-    answer: Json = {"job_id": job_id, "state": job.state.value, "reason": job.reason, "detail": job.detail, "nodes": []}
+        job = find(r, named)
+        parts = r.parts(job.job_id, job.attempt)
+    wait = context.control.waits().get(job.job_id)
+    answer: Json = {
+        "job_id": shown_id(job),
+        "state": job.state.value,
+        "reason": job.reason,
+        "detail": job.detail,
+        "nodes": [],
+    }
     if job.state is JobState.PENDING:
         return {**answer, **_waiting(job, wait)}
     if not job.detail:
@@ -93,9 +107,16 @@ def parse_filter(query: Mapping[str, str]) -> JobFilter:
         node=query.get("node", ""),
         name=query.get("name", ""),
         states=parse_states(query.get("states", "")),
-        ids=tuple(parse_job_id(word) for word in query.get("ids", "").split(",") if word),
+        named=_parse_names(query.get("ids", "")),
         limit=parse_count("limit", limit, MOST) if limit else None,
     )
+
+
+def _parse_names(text: str) -> tuple[Reference, ...]:
+    words = [word for word in split_references(text) if word]
+    if len(words) > MOST_NAMES:
+        raise RequestError(f"more than {MOST_NAMES} jobs are named", "name fewer, or filter them")
+    return tuple(map(parse_reference, words))
 
 
 def parse_states(text: str) -> tuple[JobState, ...]:
@@ -104,13 +125,6 @@ def parse_states(text: str) -> tuple[JobState, ...]:
         if word not in JobState.__members__:
             raise RequestError(f"there is no job state {word!r}", f"one of {', '.join(JobState.__members__)}")
     return tuple(JobState(word) for word in words)
-
-
-def parse_job_id(word: object) -> JobId:
-    text = str(word)
-    if isinstance(word, bool) or not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise RequestError(f"{text!r} is not a job number")
-    return JobId(int(text))
 
 
 def parse_count(name: str, text: str, most: int) -> int:

@@ -35,9 +35,9 @@ def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
     ids = tuple(job_id for job_id in holding if job_id is not None)
     with context.store.read() as r:
         stored = {config.name: r.node(config.name) or Node(config.name) for config in configs}
-        users = {job.job_id: job.user for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
+        jobs = {job.job_id: job for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
     now = clock.now()
-    found = [render.node(config, stored[config.name], views.get(config.name), users, now) for config in configs]
+    found = [render.node(config, stored[config.name], views.get(config.name), jobs, now) for config in configs]
     twins = _twins(views.values())
     for node in found:
         if node["node_id"] in twins:

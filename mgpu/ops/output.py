@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mgpu import clock
+from mgpu.core.array import Reference, array_of, task_name
 from mgpu.core.errors import NotFound, RequestError
-from mgpu.core.model import Job, JobId, Part
+from mgpu.core.model import Job, JobId, JobState, Part
 from mgpu.ops import render
+from mgpu.ops.arrays import find, find_row
 from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_count
 from mgpu.ops.render import Json
@@ -23,7 +26,7 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 class OutputRequest:
     """`attempt` None = the current or last one."""
 
-    job_id: JobId
+    named: Reference
     stream: Stream = "stdout"
     rank: int = 0
     attempt: int | None = None
@@ -40,12 +43,12 @@ class Output:
     complete: bool
 
 
-def parse_output_request(job_id: JobId, query: Mapping[str, str]) -> OutputRequest:
+def parse_output_request(named: Reference, query: Mapping[str, str]) -> OutputRequest:
     stream = query.get("stream") or "stdout"
     if stream not in STREAMS:
         raise RequestError(f"stream {stream!r} is none of stdout, stderr")
     return OutputRequest(
-        job_id,
+        named,
         stream="stdout" if stream == "stdout" else "stderr",
         rank=number(query, "rank") or 0,
         attempt=number(query, "attempt"),
@@ -61,7 +64,7 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 
 def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Output:
     """Raises NotFound for a job, attempt or rank that is not there, NotAllowed for somebody else's job."""
-    job, parts = _look_up(context, caller, wanted.job_id, wanted.attempt)
+    job, parts = _look_up(context, caller, wanted.named, wanted.attempt)
     if not parts:
         if wanted.attempt is not None:
             raise NotFound(f"job {job.job_id} has no attempt {wanted.attempt}", f"the last one is {job.attempt}")
@@ -75,11 +78,21 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
     return Output(data, max(size, wanted.offset + len(data) if data else 0), complete)
 
 
-def _look_up(context: Context, caller: Caller, job_id: JobId, attempt: int | None) -> tuple[Job, list[Part]]:
+def _look_up(context: Context, caller: Caller, named: Reference, attempt: int | None) -> tuple[Job, list[Part]]:
     with context.store.read() as r:
-        job = find_job(r, job_id)
-        require_owner(context, caller, job, "read its output")
-        return job, r.parts(job_id, job.attempt if attempt is None else attempt)
+        job = _readable(context, caller, find(r, named))
+        return job, r.parts(job.job_id, job.attempt if attempt is None else attempt)
+
+
+def _readable(context: Context, caller: Caller, job: Job) -> Job:
+    """Raises NotAllowed, RequestError."""
+    require_owner(context, caller, job, "read its output")
+    if job.is_array:
+        first = array_of(job.spec.array).indices[0][0]
+        raise RequestError(
+            f"job {job.job_id} is an array", f"name one of its tasks, as in {task_name(job.job_id, first)}"
+        )
+    return job
 
 
 # --- following ------------------------------------------------------------------------------------------------------
@@ -133,10 +146,14 @@ def parse_position(query: Mapping[str, str]) -> Position:
     return Position(rank=number(query, "rank"), attempt=number(query, "attempt") or 0, start=start)
 
 
-def may_follow(context: Context, caller: Caller, job_id: JobId) -> None:
-    """Raises NotFound or NotAllowed."""
+def begin_to_follow(context: Context, caller: Caller, named: Reference) -> JobId:
+    """The row to follow: a task of an array that is none yet becomes one. Raises NotFound, NotAllowed, RequestError."""
     with context.store.read() as r:
-        require_owner(context, caller, find_job(r, job_id), "read its output")
+        job = _readable(context, caller, find(r, named))
+    if job.job_id != named.job_id or named.indices is None or job.state is not JobState.PENDING:
+        return job.job_id
+    with context.store.write() as w:
+        return find_row(w, named, clock.now()).job_id
 
 
 def look(context: Context, job_id: JobId, position: Position) -> Look:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from mgpu.config.model import NodeConfig
+from mgpu.core.array import shown_id, shown_rest
 from mgpu.core.dependency import render_dependency
 from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part
 from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Observation
@@ -40,7 +41,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
     shape = shape_of(value.spec.request)
     waits = wait if pending else None
     return {
-        "job_id": value.job_id,
+        "job_id": shown_id(value),
         "name": value.spec.name,
         "user": value.user,
         "state": value.state.value,
@@ -63,7 +64,18 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "held": value.held,
         "dependency": render_dependency(value.spec.dependency) if value.spec.dependency else "",
         "begin": moment(value.not_before) if pending and value.not_before > 0 else None,
+        **_array(value),
     }
+
+
+def _array(value: Job) -> Json:
+    """Of an array: the tasks that it stands for in a list, and all of them. Of a task: where it belongs."""
+    if value.is_array:
+        return {"array_rest": shown_rest(value), "array": value.spec.array}
+    if value.array_id is None:
+        return {}
+    number = {} if value.job_id == value.array_id else {"number": value.job_id}  # as its node and its files know it
+    return {"array_job_id": value.array_id, "array_index": value.array_index, **number}
 
 
 def allocation(part: Part) -> Json:
@@ -97,8 +109,8 @@ def attempt(value: Attempt, parts: Iterable[Part]) -> Json:
     }
 
 
-def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping[JobId, str], now: float) -> Json:
-    """`users`: whose the jobs on it are."""
+def node(config: NodeConfig, stored: Node, view: NodeView | None, jobs: Mapping[JobId, Job], now: float) -> Json:
+    """`jobs`: those on it."""
     seen = stored.observation
     devices = view.devices if view else ()
     return {
@@ -110,7 +122,7 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, users: Mapping
         "partition": ",".join(config.facts.partitions),
         "gpu_type": config.facts.gpu_type or _only_name(devices),
         "last_seen": moment(stored.last_seen),
-        "gpus": [gpu(device, stored, users) for device in devices],
+        "gpus": [gpu(device, stored, jobs) for device in devices],
         "barred": view.barred.value if view and view.barred else None,  # what keeps all jobs away
         "maintenance": [window(one) for one in config.facts.maintenance if one.end > now],
         "drain": mark(stored.mark(MarkKind.DRAINED, WHOLE)),
@@ -140,7 +152,8 @@ def machine(seen: Observation) -> Json:
     return {name: value for name, value in facts.items() if value not in (None, "", [])}
 
 
-def gpu(device: DeviceView, stored: Node, users: Mapping[JobId, str]) -> Json:
+def gpu(device: DeviceView, stored: Node, jobs: Mapping[JobId, Job]) -> Json:
+    holder = None if device.job_id is None else jobs.get(device.job_id)
     seen = stored.observation
     reading = next((gpu for gpu in seen.gpus if gpu.uuid == device.uuid), None) if seen else None
     names = (device.uuid, reading.parent) if reading and reading.parent else (device.uuid,)
@@ -153,8 +166,8 @@ def gpu(device: DeviceView, stored: Node, users: Mapping[JobId, str]) -> Json:
         "utilization": reading.utilization if reading else None,
         "state": device.state.value,
         "reason": device.reason,
-        "job_id": device.job_id,
-        "user": None if device.job_id is None else users.get(device.job_id),
+        "job_id": device.job_id if holder is None else shown_id(holder),
+        "user": None if holder is None else holder.user,
         "processes": [process(found) for found in _processes_on(device.uuid, seen)],
         "temperature_c": reading.temperature_c if reading else None,
         "power_w": reading.power_w if reading else None,

@@ -10,6 +10,7 @@ from typing import Any
 from mgpu import clock
 from mgpu.core import lifecycle
 from mgpu.core import payload as read
+from mgpu.core.array import array_of, render_indices
 from mgpu.core.dependency import Fact, judge
 from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.core.model import Audit, Dependency, Job, JobId, JobSpec, JobState
@@ -69,6 +70,8 @@ def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options) 
         spec=spec,
         state=JobState.PENDING,
         submit_time=now,
+        rest=render_indices(array_of(spec.array).indices) if spec.array else None,
+        dropped="" if spec.array else None,
         not_before=parse_begin(read.line(options, "begin", 64), now) if options.get("begin") is not None else 0.0,
     )
     return lifecycle.hold(job, caller.user, admin=False) if read.flag(options, "hold") else job

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, or_, select, text
 from sqlalchemy.sql.expression import ScalarSelect
 
+from mgpu.core import codec
+from mgpu.core.array import Reference, whole
 from mgpu.core.dependency import Fact
-from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
+from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobSpec, JobState, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
 from mgpu.store.rows import columns, from_row, from_same_row
@@ -24,8 +27,8 @@ Scope = Literal["active", "ended", "all"]
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs. Empty = not filtered by that. `node` = the current or last attempt has a part there. `limit` keeps
-    the oldest of the active jobs, else the newest ones."""
+    """Which jobs. Empty = not filtered by that. `node` = the current or last attempt has a part there; `ids` are rows'
+    numbers, `named` is what somebody calls jobs. `limit` keeps the oldest of the active jobs, else the newest."""
 
     scope: Scope = "active"
     user: str = ""
@@ -34,6 +37,7 @@ class JobFilter:
     name: str = ""
     states: tuple[JobState, ...] = ()
     ids: tuple[JobId, ...] = ()
+    named: tuple[Reference, ...] = ()
     limit: int | None = None
 
 
@@ -42,8 +46,10 @@ def _given_jobs() -> ScalarSelect[Any] | Select[Any]:
     return select(func.json_each(bindparam("ids")).table_valued("value").c.value)
 
 
+# An array whose tasks are all jobs of their own has nothing more to show in a list.
+_SHOWS_ITSELF = text("(rest IS NULL OR rest <> '' OR (dropped <> '' AND state NOT IN ('PENDING', 'RUNNING')))")
 _SMALL_SPEC = 4096
-_SPEC = [column.name for column in columns(Job, tables.jobs)].index("spec")
+_SPEC, _ARRAY_ID = ([column.name for column in columns(Job, tables.jobs)].index(name) for name in ("spec", "array_id"))
 
 _jobs = select(*columns(Job, tables.jobs))
 _attempts = select(*columns(Attempt, tables.attempts)).order_by(tables.attempts.c.job_id, tables.attempts.c.number)
@@ -59,11 +65,17 @@ _GIVEN_PENDING = Statement(_jobs.where(tables.PENDING, _j.job_id.in_(_given_jobs
 _GIVEN_NAMES = Statement(select(_j.uid, _j.name).where(_j.job_id.in_(_given_jobs())).distinct())
 _FACTS = Statement(select(_j.job_id, _j.state, _j.start_time, _j.end_time).where(_j.job_id.in_(_given_jobs())))
 _NAMESAKES = Statement(
-    select(_j.job_id, _j.state)
+    select(_j.job_id, _j.state, func.coalesce(_j.array_id, _j.job_id))
     .where(tables.ACTIVE, _j.uid == bindparam("uid"), _j.name == bindparam("name"))
     .order_by(_j.job_id)
 )
+_SPECS = Statement(select(_j.job_id, _j.spec).where(_j.job_id.in_(_given_jobs())))
 _PENDING = Statement(_jobs.where(tables.PENDING).order_by(_j.job_id))
+_TASK = Statement(_jobs.where(_j.array_id == bindparam("array_id"), _j.array_index == bindparam("array_index")))
+_ACTIVE_TASKS = Statement(
+    _jobs.where(tables.ACTIVE_TASK, _j.array_id == bindparam("array_id")).order_by(_j.array_index)
+)
+_ACTIVE_TASK = Statement(select(_j.job_id).where(tables.ACTIVE_TASK, _j.array_id == bindparam("array_id")))
 _ATTEMPT = Statement(_attempts.where(_a.job_id == bindparam("job_id"), _a.number == bindparam("number")))
 _ATTEMPTS = Statement(_attempts.where(_a.job_id == bindparam("job_id")))
 _PARTS = Statement(_parts.where(_p.job_id == bindparam("job_id"), _p.attempt == bindparam("attempt")))
@@ -116,10 +128,32 @@ class Reader:
         rows = _FACTS.run(self._driver, {"ids": _each(job_ids)})
         return {JobId(job_id): Fact(JobState(state), start, end) for job_id, state, start, end in rows}
 
-    def namesakes(self, uid: int, name: str) -> list[tuple[JobId, JobState]]:
-        """The jobs of that user and name (written out) that have not ended, in the order of their ids."""
+    def namesakes(self, uid: int, name: str) -> list[tuple[JobId, JobState, JobId]]:
+        """The jobs of that user and name (written out) that have not ended, in the order of their ids; each with the
+        array that it belongs to, or itself."""
         rows = _NAMESAKES.run(self._driver, {"uid": uid, "name": name})
-        return [(JobId(job_id), JobState(state)) for job_id, state in rows]
+        return [(JobId(job_id), JobState(state), JobId(array_id)) for job_id, state, array_id in rows]
+
+    def task(self, array_id: JobId, index: int) -> Job | None:
+        """Of an array, if it is a row."""
+        return self._one(Job, _TASK, array_id=array_id, array_index=index)
+
+    def tasks(self, array_id: JobId) -> list[Job]:
+        """All that are rows, in the order of their indices."""
+        query = _jobs.where(_j.array_id == array_id).order_by(_j.array_index)
+        return [from_row(Job, row) for row in self._connection.execute(query)]
+
+    def active_tasks(self, array_id: JobId) -> list[Job]:
+        """Those that have not ended."""
+        return self._all(Job, _ACTIVE_TASKS, array_id=array_id)
+
+    def has_active_task(self, array_id: JobId) -> bool:
+        return _ACTIVE_TASK.run(self._driver, {"array_id": array_id}).fetchone() is not None
+
+    def count_tasks(self, array_id: JobId) -> dict[JobState, int]:
+        """Those that are rows, by state."""
+        query = select(_j.state, func.count()).where(_j.array_id == array_id).group_by(_j.state)
+        return {JobState(state): count for state, count in self._connection.execute(query)}
 
     def pending(self) -> list[Job]:
         """In the order of their ids."""
@@ -151,9 +185,17 @@ class Reader:
             found.setdefault((part.job_id, part.attempt), []).append(part)
         if not found:
             return []
-        by_id = {job.job_id: job for job in map(_open_job, _OPEN_JOBS.run(self._driver, {}))}
+        by_id = {job.job_id: job for job in self._open_jobs()}
         tried = self._same(Attempt, _OPEN_ATTEMPTS)
         return [(by_id[one.job_id], one, found[one.job_id, one.number]) for one in tried]
+
+    def _open_jobs(self) -> Iterator[Job]:
+        """Tasks of arrays with what they share: they are about to be launched, or run."""
+        rows = _OPEN_JOBS.run(self._driver, {}).fetchall()
+        arrays = {row[_ARRAY_ID] for row in rows} - {None}
+        shared = dict(_SPECS.run(self._driver, {"ids": _each(arrays)}).fetchall()) if arrays else {}
+        for row in rows:
+            yield _open_job(row) if row[_ARRAY_ID] is None else _open_task(row, shared[row[_ARRAY_ID]])
 
     def parts_of_jobs(self, job_ids: Iterable[JobId]) -> dict[JobId, list[Part]]:
         """The parts of each job's current or last attempt, by rank; a job without an attempt is absent."""
@@ -207,6 +249,18 @@ def _open_job(row: tuple[Any, ...]) -> Job:
     return job
 
 
+def _open_task(row: tuple[Any, ...], of_array: str) -> Job:
+    return (_task if len(row[_SPEC]) + len(of_array) > _SMALL_SPEC else _same_task)(row, of_array)
+
+
+def _task(row: tuple[Any, ...], of_array: str) -> Job:
+    job: Job = from_row(Job, row)
+    return replace(job, spec=whole(job.spec, codec.loads(JobSpec, of_array)))
+
+
+_same_task = lru_cache(maxsize=4096)(_task)
+
+
 def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
     column = tables.jobs.c
     conditions: list[Any] = []
@@ -219,8 +273,12 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
             conditions.append(column[name] == getattr(wanted, name))
     if wanted.states:
         conditions.append(column.state.in_([str(state) for state in wanted.states]))
+    if wanted.named:
+        conditions.append(or_(*map(_is_named, wanted.named)))
     if wanted.ids:
         conditions.append(column.job_id.in_(_given_jobs().params(ids=_each(wanted.ids))))
+    else:
+        conditions.append(_SHOWS_ITSELF)
     if wanted.node:
         part = tables.parts.c
         there = select(part.rank).where(
@@ -228,6 +286,18 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
         )
         conditions.append(there.exists())
     return conditions
+
+
+def _is_named(named: Reference) -> ColumnElement[bool]:
+    """Itself, its tasks, or those of them that are meant."""
+    column = tables.jobs.c
+    if named.indices is None:
+        return or_(column.job_id == named.job_id, column.array_id == named.job_id)
+    ranges = [
+        and_(column.array_index.between(one[0], one[-1]), (column.array_index - one[0]) % one.step == 0)
+        for one in named.indices
+    ]
+    return and_(column.array_id == named.job_id, or_(*ranges))
 
 
 def _each(ids: Iterable[JobId]) -> str:

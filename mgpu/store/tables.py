@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-REVISION = "0003"
+REVISION = "0004"
 
 
 def written_out(text: str) -> str:
@@ -96,6 +96,10 @@ jobs = Table(
     _count("failures"),
     Column("avoid", Text, nullable=False),
     Column("held", Words, nullable=False, server_default=""),
+    Column("array_id", Integer),
+    Column("array_index", Integer),
+    Column("rest", Text),
+    Column("dropped", Text),
     sqlite_autoincrement=True,  # the number of a deleted job is never given again
 )
 
@@ -186,9 +190,12 @@ PENDING = text("state = 'PENDING'")
 ACTIVE = text("state IN ('PENDING', 'RUNNING')")
 OPEN_PART = text("(state <> 'ENDED' OR collected = 0)")
 NOT_RELEASED = text("released IS NULL")
+ACTIVE_TASK = text("(array_id IS NOT NULL AND state IN ('PENDING', 'RUNNING'))")
 
 Index("jobs_pending", jobs.c.job_id, sqlite_where=PENDING)
 Index("jobs_active", jobs.c.job_id, sqlite_where=ACTIVE)
+Index("jobs_task", jobs.c.array_id, jobs.c.array_index, unique=True, sqlite_where=text("array_id IS NOT NULL"))
+Index("jobs_active_task", jobs.c.array_id, sqlite_where=ACTIVE_TASK)
 Index("parts_open", parts.c.job_id, parts.c.attempt, parts.c.rank, sqlite_where=OPEN_PART)
 Index("holds_device", holds.c.node, holds.c.uuid, unique=True, sqlite_where=NOT_RELEASED)  # one job per device
 Index("holds_part", holds.c.job_id, holds.c.attempt, holds.c.rank)

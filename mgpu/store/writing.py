@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -56,18 +57,24 @@ class Writer(Reader):
     def add_attempt(self, attempt: Attempt, parts: Iterable[Part]) -> None:
         """With its parts and a hold for each of their devices. Raises HoldConflict and stores nothing of it if one of
         the devices is taken; the transaction goes on."""
-        self._driver.execute("SAVEPOINT attempt")
-        try:
+        with self.as_a_whole():
             self._insert(tables.attempts, to_row(attempt))
             for part in parts:
                 self._insert(tables.parts, to_row(part))
                 if part.state.holds_devices:
                     self._hold(part)
+
+    @contextmanager
+    def as_a_whole(self) -> Iterator[None]:
+        """All of it or, after a HoldConflict, nothing; the transaction goes on."""
+        self._driver.execute("SAVEPOINT whole")
+        try:
+            yield
         except HoldConflict:
-            self._driver.execute("ROLLBACK TO attempt")
-            self._driver.execute("RELEASE attempt")
+            self._driver.execute("ROLLBACK TO whole")
+            self._driver.execute("RELEASE whole")
             raise
-        self._driver.execute("RELEASE attempt")
+        self._driver.execute("RELEASE whole")
 
     def _hold(self, part: Part) -> None:
         key = {"node": part.node, "job_id": part.job_id, "attempt": part.attempt, "rank": part.rank, "released": None}

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mgpu.client import http
+from mgpu.core.array import Reference
 from mgpu.core.model import AttemptState, JobState, NodeName
 from mgpu.core.plan import PartitionFacts, Wait
 from mgpu.ops import cancel as ops_cancel
@@ -120,7 +121,7 @@ def test_lists_are_filtered(served):
     assert ids("?user=nobody-at-all") == []
     assert ids("?states=asleep").startswith("there is no job state 'ASLEEP'")
     assert ids("?scope=none").startswith("scope 'none'")
-    assert ids("?ids=1_0").startswith("'1_0' is not a job number")
+    assert ids("?ids=1_x").startswith("'1_x' is not a job number")
     assert ids("?limit=-1").startswith("limit '-1'")
 
 
@@ -173,7 +174,7 @@ def test_others_may_neither_cancel_nor_read(served):
     assert answer["errors"][0]["code"] == "not_allowed"
     assert served.job(job_id).state is JobState.PENDING
     with pytest.raises(Exception, match="mallory may not read its output"):
-        ops_output.read_output(served.context, OTHER, OutputRequest(job_id))
+        ops_output.read_output(served.context, OTHER, OutputRequest(Reference(job_id)))
 
 
 def test_output_is_raw_bytes_with_size_and_completeness(served):
@@ -218,7 +219,7 @@ def test_the_time_limit_of_a_job_that_waits_or_runs_can_be_changed(served):
     for body in ({}, {"time": ""}, {"time": "1:90"}, {"time": "1", "nodes": "2"}):
         assert update(served, waiting, **body)[0] == 400
     with pytest.raises(Exception, match="mallory may not change it"):
-        ops_update.update(served.context, OTHER, waiting, {"request_id": "cccccccc", "time": "1"})
+        ops_update.update(served.context, OTHER, Reference(waiting), {"request_id": "cccccccc", "time": "1"})
     assert update(served, 99, time="1")[0] == 404
 
 

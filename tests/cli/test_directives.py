@@ -16,7 +16,7 @@ from tests.client.peer import Peer
 
 PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"
 OURS = job_options(*OF_SUBMIT)
-ON_ITS_WAY = {"account", "array", "begin", "cpus-per-task", "dependency", "hold", "mem", "nice", "test-only", "wait"}
+ON_ITS_WAY = {"account", "begin", "cpus-per-task", "dependency", "hold", "mem", "nice", "test-only", "wait"}
 
 
 def rows() -> list[tuple[list[str], str, bool]]:

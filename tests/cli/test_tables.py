@@ -54,6 +54,18 @@ def test_queue(peer: Peer, mgpu: Callable) -> None:
     assert peer.paths()[1].startswith("/v1/jobs?scope=all&") and "states=PENDING%2CFAILED" in peer.paths()[1]
 
 
+def test_what_is_still_to_come_of_an_array_is_one_line(peer: Peer, mgpu: Callable) -> None:
+    rest = ",".join(map(str, range(0, 40, 2)))
+    arrays = [job("PENDING", array_rest="5-99%4"), job("RUNNING", job_id="17_4"), job("PENDING", array_rest=rest)]
+    peer.answers["GET", "/v1/jobs"] = {"jobs": arrays}
+    lines = mgpu("queue").out.splitlines()
+    shown = ["JOBID", "17_[5-99%4]", "17_4", "17_[0,2,4,6,8,10,12,14,16,18,20,22...]"]
+    assert [line.split()[0] for line in lines] == shown
+    peer.answers["GET", "/v1/jobs"] = {"jobs": [job("FAILED", array_rest="5-99", detail="3 FAILED", allocation=[])]}
+    line = mgpu("history").out.splitlines()[1]
+    assert "17_[5-99]" in line and "CANCELLED" in line and line.endswith("(cancelled before they began)")
+
+
 def test_queue_fits_the_terminal(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "75")
     peer.answers["GET", "/v1/jobs"] = {"jobs": JOBS}

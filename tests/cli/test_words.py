@@ -73,6 +73,29 @@ def test_forms_of_a_batch_command(
     assert expected.items() <= body["command"].items()
 
 
+def test_a_line_each(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("runs.txt").write_bytes(b"# x\n#SBATCH -G 2\na \xe9\n")
+    assert mgpu("submit", "--each-line", "runs.txt", "-a", "%8") == (0, "Submitted job 17\n", "")
+    with Path("runs.txt").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert mgpu("submit", "--each-line", "-").status == 0
+    first, second = peer.bodies("POST", "/v1/jobs")
+    text = "# x\n#SBATCH -G 2\na \udce9\n"
+    assert first["command"] == {"form": "lines", "words": [], "script": text, "script_name": "runs.txt"}
+    assert first["options"] == {"array": "%8", "gpus": "2"}
+    assert second["command"] == {**first["command"], "script_name": "stdin"}
+
+
+def test_lines_are_the_command(peer: Peer, mgpu: Callable) -> None:
+    Path("runs.txt").write_text("a\n")
+    told = "mgpu: --each-line gives the command, and so does 'x': leave out one of them\n"
+    assert mgpu("submit", "--each-line", "runs.txt", "x") == (2, "", told)
+    assert mgpu("submit", "--each-line", "none.txt") == (1, "", "mgpu: none.txt: No such file or directory\n")
+    told = "mgpu: --interactive follows one job, and an array is many: leave out one of them\n"
+    assert mgpu("submit", "--each-line", "runs.txt", "--interactive") == (2, "", told)
+    assert mgpu("submit", "-a", "1-2", "--interactive", "x") == (2, "", told)
+
+
 NOTICES = [
     (["nosuch.sh"], "nosuch.sh is no file here: it is run as a shell command line on the node"),
 ]

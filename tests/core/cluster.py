@@ -38,9 +38,12 @@ def down(name: str, reason: str, gpus: str = "", **more: Any) -> NodeView:
     return node(name, gpus, usable=False, reason=reason, **more)
 
 
+SCHEDULING = ("priority", "not_before", "avoid", "failures", "array", "tasks", "at_once")
+
+
 def job(number: int, **request: Any) -> PendingJob:
     """Scheduling fields are picked out of the keywords, the rest is the request."""
-    own = {key: request.pop(key) for key in ("priority", "not_before", "avoid", "failures") if key in request}
+    own = {key: request.pop(key) for key in SCHEDULING if key in request}
     return PendingJob(JobId(number), "bob", Request(**request), **{"priority": 0, "submit_time": float(number), **own})
 
 

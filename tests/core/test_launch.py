@@ -203,6 +203,8 @@ def test_visible_devices() -> None:
     [
         ("out-%j.%r", "out-7.0"),
         ("%n/%x_%a", "node001/na_me_0"),
+        ("%N-%u-%A", "node001-bob-7"),
+        ("%4j %3a %2n", "0007 000 %2n"),
         ("100%%j", "100%j"),
         ("%y %", "%y %"),
         ("%%%j%", "%7%"),
@@ -213,6 +215,16 @@ def test_patterns_of_file_names(pattern: str, filled: str) -> None:
     named = job()
     named = replace(named, spec=replace(named.spec, name="na/me"))
     assert fill_pattern(pattern, named, part()) == filled
+
+
+def test_a_task_of_an_array_is_told_which() -> None:
+    task = {"spec": {"array": "1-9:2%4"}, "array_id": JobId(5), "array_index": 3}
+    env = environment(**task)
+    assert (env["MGPU_ARRAY_INDEX"], env["SLURM_JOB_ID"]) == ("3", "7")
+    names = ("JOB_ID", "TASK_ID", "TASK_COUNT", "TASK_MIN", "TASK_MAX", "TASK_STEP")
+    assert [env[f"SLURM_ARRAY_{name}"] for name in names] == ["5", "3", "5", "1", "9", "2"]
+    assert fill_pattern("%A_%a %3a %j", job(**task), part()) == "5_3 003 7"
+    assert not [name for name in environment() if "ARRAY" in name]
 
 
 def test_only_a_batch_job_writes_files_on_the_node() -> None:

@@ -283,12 +283,14 @@ class Cluster:
     def submit(self, *words: Word, **kwargs: Any) -> int:
         return int(self.json("submit", *words, **kwargs)["job_id"])
 
-    def job(self, job_id: int) -> dict[str, Any]:
+    def job(self, job_id: int | str) -> dict[str, Any]:
         status, shown = self.ask("GET", f"/v1/jobs/{job_id}")
         assert status == 200, shown
         return dict(shown)
 
-    def await_job(self, job_id: int, *states: str, reason: str = "", patience_s: float = PATIENCE_S) -> dict[str, Any]:
+    def await_job(
+        self, job_id: int | str, *states: str, reason: str = "", patience_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
         """The job once it is in one of the states (default: ended), with that reason."""
         wanted = set(states) or FINAL
         seen: dict[str, Any] = {}
@@ -315,7 +317,7 @@ class Cluster:
         until(f"job {job_id} runs", there)
         return seen
 
-    def output(self, job_id: int, *options: Word) -> str:
+    def output(self, job_id: int | str, *options: Word) -> str:
         return self("logs", job_id, *options).out
 
     def await_output(self, job_id: int, text: str) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from mgpu.core.array import Reference, array_of, each, holds, stored_indices
 from mgpu.core.model import JobId, PartKey
 from mgpu.store.spool import Spool
 from tests.sim.node import VirtualNode
@@ -27,7 +28,7 @@ class Books:
         self._ended: set[tuple[int, int, int]] = set()
         self._collected: set[tuple[int, int, int]] = set()
         self._final: set[int] = set()
-        self.cancelled: set[int] = set()  # jobs with a wish to end them
+        self.cancelled: set[Reference] = set()  # jobs with a wish to end them
         self.calm_since: float | None = None
 
     def close(self) -> None:
@@ -45,6 +46,7 @@ class Books:
             self._check_holds()
             self._check_parts()
             self._check_jobs(waits)
+            self._check_arrays()
             if self.calm_since is not None and now > self.calm_since + SETTLED_S:
                 self._check_calm(now - SETTLED_S, self.calm_since + SETTLED_S)
         finally:
@@ -109,15 +111,16 @@ class Books:
         for job in jobs:
             if job["state"] in FINAL and job["job_id"] not in self._final:
                 self._final.add(job["job_id"])
-                self._check_final(job)
+                if job["rest"] is None:
+                    self._check_final(job)
         if waits is not None:
             known = set(waits)
             for job in jobs:
                 if job["state"] == "PENDING" and job["job_id"] not in known:
                     self._truth.violate(f"job {job['job_id']} is PENDING, and nothing says why")
         odd = self.rows(
-            "SELECT j.job_id, j.state FROM jobs j WHERE (j.state = 'RUNNING') <> EXISTS (SELECT 1 FROM parts p"
-            " WHERE p.job_id = j.job_id AND p.state <> 'ENDED')"
+            "SELECT j.job_id, j.state FROM jobs j WHERE j.rest IS NULL AND (j.state = 'RUNNING') <> EXISTS"
+            " (SELECT 1 FROM parts p WHERE p.job_id = j.job_id AND p.state <> 'ENDED')"
         )
         for job in odd:
             self._truth.violate(f"job {job['job_id']} is {job['state']}, which its parts are not")
@@ -129,7 +132,7 @@ class Books:
         ran = [story for story in stories if story.starts]
         if state == "COMPLETED" and not self._complete(number, job["attempt"]):
             self._truth.violate(f"{name}, but {stories}")
-        if state == "CANCELLED" and number not in self.cancelled and reason != "DependencyNeverSatisfied":
+        if state == "CANCELLED" and not self._was_to_end(job) and reason != "DependencyNeverSatisfied":
             self._truth.violate(f"{name}, and nobody wanted that")
         if state == "TIMEOUT" and not any(story.timed_out for story in stories):
             self._truth.violate(f"{name}, and no time limit was reached")
@@ -142,6 +145,39 @@ class Books:
             if reason == "SupervisorKilled" and not any(story.guard_killed for story in stories):
                 self._truth.violate(f"{name}, and nobody did")
         self._check_attempts(job, name)
+
+    def _was_to_end(self, job: sqlite3.Row) -> bool:
+        """Somebody said so of the job, of its array, or of some tasks with it among them."""
+        return any(
+            named.job_id == job["job_id"]
+            or (named.job_id == job["array_id"] and (named.indices is None or holds(named.indices, job["array_index"])))
+            for named in self.cancelled
+        )
+
+    def _check_arrays(self) -> None:
+        """Each index is one task, or still to come, or dropped; and it is over when all of them are."""
+        for array in self.rows("SELECT * FROM jobs WHERE rest IS NOT NULL"):
+            number, state = array["job_id"], array["state"]
+            tasks = self.rows("SELECT array_index, state FROM jobs WHERE array_id = ?", number)
+            rest, dropped = (list(each(stored_indices(array[name]))) for name in ("rest", "dropped"))
+            if state in FINAL:
+                dropped, rest = [*dropped, *rest], []
+            meant = array_of(json.loads(array["spec"])["array"])
+            found = sorted([*(task["array_index"] for task in tasks), *rest, *dropped])
+            if found != list(each(meant.indices)):
+                self._truth.violate(f"array {number} of {meant} has become {found}")
+            states = [task["state"] for task in tasks]
+            running, alive = states.count("RUNNING"), any(each_state not in FINAL for each_state in states)
+            if meant.cap and running > meant.cap:
+                self._truth.violate(f"{running} tasks of array {number} run, {meant.cap} may")
+            expected = (
+                "PENDING" if rest else "RUNNING" if alive else ended_as({*states, *(["CANCELLED"] * len(dropped))})
+            )
+            if state != expected:
+                self._truth.violate(f"array {number} is {state}, with {rest} to come and its tasks {states}")
+            waited = json.loads(array["spec"]).get("dependency") is not None
+            if dropped and not waited and not any(named.job_id == number for named in self.cancelled):
+                self._truth.violate(f"{dropped} of array {number} are cancelled, and nobody wanted that")
 
     def _check_attempts(self, job: sqlite3.Row, name: str) -> None:
         failures = [
@@ -188,7 +224,8 @@ class Books:
             settled,
         ):
             stories = self._truth.of_attempt(row["job_id"], row["number"])
-            wanted = row["job_id"] in self.cancelled or any(story.timed_out for story in stories)
+            (job,) = self.rows("SELECT * FROM jobs WHERE job_id = ?", row["job_id"])
+            wanted = self._was_to_end(job) or any(story.timed_out for story in stories)
             if not wanted:
                 self._truth.violate(f"{row['job_id']}.{row['number']} failed ({row['reason']}) with no trouble around")
 
@@ -201,7 +238,7 @@ class Books:
         return "; ".join(str(tuple(row)) for row in (*jobs, *parts))
 
     def check_end(self, submitted: int) -> None:
-        found = self.rows("SELECT count(*) FROM jobs")[0][0]
+        found = self.rows("SELECT count(*) FROM jobs WHERE array_id IS NULL")[0][0]
         if found != submitted:
             self._truth.violate(f"{submitted} jobs were submitted, {found} are stored")
         for story in self._truth.stories.values():
@@ -211,6 +248,12 @@ class Books:
             held = [key for key, ours in node.supervised.items() if ours.holds_lease]
             if held:
                 self._truth.violate(f"at the end {held} still hold leases on {node.name}")
+
+
+def ended_as(states: set[str]) -> str:
+    """Of an array, from how its tasks ended."""
+    bad = states - {"COMPLETED"}
+    return "COMPLETED" if not bad else "CANCELLED" if bad == {"CANCELLED"} else "FAILED"
 
 
 def _node_failed(story: Story) -> bool:

@@ -23,6 +23,7 @@ class Scenario:
     storm_s: float
     laziness_s: float  # until the master looks at what has come
     weather: Weather
+    arrays: float = 0.3  # how many of the batch jobs are arrays
     patience_s: float = 3600.0  # by then every job has to have ended after the last fault
 
     @classmethod
@@ -68,9 +69,13 @@ def submission(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
         options["no_requeue"] = True
     if chance.random() < 0.1:
         options["exclusive"] = True
+    request_id, kind = f"{chance.getrandbits(64):016x}", chance.choice(("srun", "batch"))
+    apart = random.Random(request_id)  # so that seeds mean what they meant before there were arrays
+    if kind == "batch" and apart.random() < scenario.arrays:
+        options["array"] = apart.choice(("0-2", "1-5:2%1", "0-4%2", "7", "2,4,9%3"))
     return {
-        "request_id": f"{chance.getrandbits(64):016x}",
-        "kind": chance.choice(("srun", "batch")),
+        "request_id": request_id,
+        "kind": kind,
         "command": {"form": "argv", "words": ["python", "train.py"]},
         "options": options,
         "env": {},

@@ -37,7 +37,7 @@ from tests.sim.storage import TroubledSpool, TroubledStore
 from tests.sim.threads import VirtualThreads
 from tests.sim.truth import Truth
 from tests.sim.weather import CALM
-from tests.sim.wishes import ADMIN, Wishes
+from tests.sim.wishes import ADMIN, Wishes, one_name
 from tests.sim.world import Crash, Violation, World
 
 CALLERS = (Caller(1001, "alice"), Caller(1002, "bob"), ADMIN)
@@ -252,10 +252,11 @@ class Simulation:
             return
         self.figures.jobs += 1
         self.world.note(f"job {done.job_id} is submitted: {payload['kind']} {payload['options']}")
+        name = one_name(done.job_id, payload)
         if self.world.chance(0.25):
             who = self.world.random.choice((caller, CALLERS[-1]))
-            self.world.after(self.world.pause(60, 400, 0.1), lambda: self._wishes.cancel(who, done.job_id))
-        self._wishes.come(caller, done.job_id, self.weather)
+            self.world.after(self.world.pause(60, 400, 0.1), lambda: self._wishes.cancel(who, name))
+        self._wishes.come(caller, name, self.weather)
 
     def _operate(self, operation: Callable[[Context], Any]) -> Any:
         """None = no answer."""

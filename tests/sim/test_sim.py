@@ -6,17 +6,20 @@ With --thorough it is hundreds of seeds. `python -m tests.sim --seeds 10000` run
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mgpu.core import health, lifecycle, reconcile, views
+from mgpu.core import array, health, lifecycle, reconcile, views
 from mgpu.core.dependency import NOTHING_WAITED_FOR, Fact, Verdict, judge
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState, Dependency, JobId
+from mgpu.core.turns import Turns
 from mgpu.master import dependents
+from mgpu.master.absorb import Absorber
 from mgpu.master.realise import Realiser
 from mgpu.master.waiting import Waiting
 from tests.sim.scenario import Scenario
@@ -43,7 +46,7 @@ def test_small_storms(seeds: range) -> None:
 def test_seeds_that_failed_once(seed: int) -> None:
     scenario = Scenario.of_seed(seed)
     for weather in {scenario.weather, earlier(scenario.weather)}:
-        run(replace(scenario, weather=weather))
+        run(replace(scenario, weather=weather, arrays=0.0))
 
 
 def test_only_this_seed(only_seed: int) -> None:
@@ -76,11 +79,14 @@ def test_the_same_seed_is_the_same_run() -> None:
 # --- it sees what it is there for -------------------------------------------------------------------------------------
 
 
-def found(weather: set[str], seeds: int = 25) -> str:
+def found(weather: set[str], seeds: int = 25, arrays: float = 0.0) -> str:
     """The first violation in that weather."""
     for seed in range(seeds):
         scenario = Scenario(
-            seed, 2, 1, jobs=4, storm_s=90.0, laziness_s=1.0, weather=strongest(weather), patience_s=900
+            *(seed, 2, 1, 4, 90.0, 1.0),
+            weather=strongest(weather),
+            arrays=arrays,
+            patience_s=900,
         )
         try:
             simulate(scenario)
@@ -141,3 +147,18 @@ def test_sees_that_a_dependent_waits_in_vain(monkeypatch: pytest.MonkeyPatch) ->
 def test_sees_that_a_wish_that_came_too_late_is_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile, "_own_end", lambda found: False)
     assert "of it completed" in found({"cut", "unheard"})
+
+
+def test_sees_that_more_tasks_run_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Turns, "full", lambda self, job: False)
+    assert re.search(r"\d tasks of array \d+ run, \d may", found(set(), arrays=1.0))
+
+
+def test_sees_that_an_array_outlives_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Absorber, "_arrays_with_ends", lambda self: set())
+    assert re.search(r"array \d+ is RUNNING, with \[\] to come", found(set(), arrays=1.0))
+
+
+def test_sees_that_an_index_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array, "without", lambda indices, index: indices[1:])
+    assert re.search(r"array \d+ of .* has become", found(set(), arrays=1.0))

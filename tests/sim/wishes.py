@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
+from mgpu.core.array import each, parse_array, parse_reference
 from mgpu.ops import cancel, hold
 from mgpu.ops.context import Caller, Context
 from tests.sim.books import Books
@@ -19,6 +21,17 @@ ADMIN = Caller(1000, "operator")
 _AGAIN_S = 20.0  # a word that came to nothing, the master having died, is said again
 
 
+def one_name(job_id: int, payload: Mapping[str, Any]) -> int | str:
+    """What somebody may call the job: of an array, some of its tasks or all."""
+    array = payload["options"].get("array")
+    if array is None:
+        return job_id
+    apart = Random(payload["request_id"])
+    indices = list(each(parse_array(array).indices))
+    one, other = apart.choice(indices), apart.choice(indices)
+    return apart.choice((job_id, f"{job_id}_{one}", f"{job_id}_[{one},{other}]", f"{job_id}_[{array}]"))
+
+
 class Wishes:
     def __init__(self, world: World, truth: Truth, books: Books, operate: Operate) -> None:
         self._world = world
@@ -29,12 +42,12 @@ class Wishes:
         self._attempts: dict[int, int] = {}  # of jobs that depend on others
         self._held: dict[int, int] = {}  # job -> its attempts, as it was held when looked at last
 
-    def come(self, caller: Caller, job_id: int, weather: Weather) -> None:
+    def come(self, caller: Caller, name: int | str, weather: Weather) -> None:
         """To a job that was just submitted."""
         if self._world.chance(weather.held):
             who = self._world.random.choice((caller, ADMIN))
-            self._world.after(self._world.pause(20, 200, 0.2), lambda: self._say(hold.hold, who, job_id))
-            self._world.after(self._world.pause(60, 400, 0.2), lambda: self._say(hold.release, caller, job_id))
+            self._world.after(self._world.pause(20, 200, 0.2), lambda: self._say(hold.hold, who, name))
+            self._world.after(self._world.pause(60, 400, 0.2), lambda: self._say(hold.release, caller, name))
 
     def adorn(self, payload: dict[str, Any], weather: Weather) -> None:
         """What is about to be submitted waits for jobs that are there, whatever they are."""
@@ -49,9 +62,9 @@ class Wishes:
         payload["options"]["dependency"] = chance.choice(",?").join(conditions)
         payload["options"]["job_name"] = chance.choice("ab")
 
-    def cancel(self, who: Caller, job_id: int) -> None:
-        self._books.cancelled.add(job_id)
-        self._say(cancel.cancel, who, job_id)
+    def cancel(self, who: Caller, name: int | str) -> None:
+        self._books.cancelled.add(parse_reference(name))
+        self._say(cancel.cancel, who, name)
 
     def release_all(self) -> None:
         """From now on, whatever is still held."""
@@ -59,9 +72,9 @@ class Wishes:
             self._say(hold.release, ADMIN, row["job_id"])
         self._world.after(_AGAIN_S, self.release_all)
 
-    def _say(self, what: Callable[[Context, Caller, Mapping[str, Any]], Any], who: Caller, job_id: int) -> None:
-        request = {"request_id": f"{self._world.random.getrandbits(64):016x}", "ids": [job_id]}
-        self._world.note(f"job {job_id}: {what.__name__} by {who.user}")
+    def _say(self, what: Callable[[Context, Caller, Mapping[str, Any]], Any], who: Caller, name: int | str) -> None:
+        request = {"request_id": f"{self._world.random.getrandbits(64):016x}", "ids": [name]}
+        self._world.note(f"job {name}: {what.__name__} by {who.user}")
         self._operate(lambda context: what(context, who, request))
 
     def check(self, planned: bool) -> None:
@@ -91,7 +104,8 @@ class Wishes:
         kind, other = condition["kind"], jobs.get(condition["job_id"])
         if other is None:
             namesakes = [one for one in jobs.values() if (one["uid"], one["name"]) == (job["uid"], job["name"])]
-            earlier = [one for one in namesakes if one["job_id"] < job["job_id"]]
+            own = job["array_id"] or job["job_id"]
+            earlier = [one for one in namesakes if (one["array_id"] or one["job_id"]) < own]
             return None if any(one["state"] in ("PENDING", "RUNNING") for one in earlier) else True
         over = other["state"] not in ("PENDING", "RUNNING")
         if kind == "after":

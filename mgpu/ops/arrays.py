@@ -1,0 +1,100 @@
+"""Arrays as they are stored: how a task becomes a row, how an array ends, and which job somebody names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mgpu.core import array, lifecycle
+from mgpu.core.array import Indices, Reference
+from mgpu.core.errors import NotFound, RequestError
+from mgpu.core.model import Audit, Job, JobId, JobState
+from mgpu.ops.context import find_job
+from mgpu.store.reading import Reader
+from mgpu.store.writing import Writer
+
+WHO = "master"
+
+
+def make_task(writer: Writer, of: Job, index: int, now: float) -> Job:
+    """The task is a PENDING job of its own from now on; `of` as it is stored."""
+    job_id, _ = writer.add_job(array.task_of(of, index))
+    rest = array.render_indices(array.without(array.to_come(of), index))
+    writer.save_job(lifecycle.take_out(of, rest, of.dropped or "", now), of)
+    task = writer.job(job_id)
+    assert task is not None
+    return task
+
+
+def drop(writer: Writer, of: Job, indices: Indices, now: float) -> None:
+    """These tasks, which are still to come, never will."""
+    rest = array.render_indices(array.apart(array.to_come(of), indices))
+    dropped = array.render_indices(array.together(array.stored_indices(of.dropped or ""), indices))
+    writer.save_job(lifecycle.take_out(of, rest, dropped, now), of)
+    end_if_over(writer, of.job_id, now)
+
+
+def abandon(writer: Writer, job: Job, detail: str, now: float) -> None:
+    """It waits for what can never be; of an array, tasks that have begun go on."""
+    if job.is_array and writer.has_active_task(job.job_id):
+        drop(writer, job, array.to_come(job), now)
+        return
+    writer.save_job(lifecycle.abandon(job, detail, now), job)
+    if job.array_id is not None:
+        end_if_over(writer, job.array_id, now)
+
+
+def end_if_over(writer: Writer, array_id: JobId, now: float) -> None:
+    """To be asked by whoever ends a task, once that is written."""
+    of = writer.job(array_id)
+    if of is None or of.state is not JobState.RUNNING or writer.has_active_task(array_id):
+        return
+    state, detail = array.standing(writer.count_tasks(array_id), array.count(array.never_began(of)))
+    writer.save_job(lifecycle.end_array(of, state, detail, now), of)
+    writer.audit(Audit(now, WHO, f"array ended: {state}", array_id, None, detail))
+
+
+def find(reader: Reader, named: Reference) -> Job:
+    """The one job that is meant. Of a task that is no row yet, or never will be one, the job that it would be, under
+    the array's number. Raises NotFound, RequestError."""
+    job = find_job(reader, named.job_id)
+    if named.indices is None:
+        return job
+    if array.count(named.indices) != 1:
+        raise RequestError(f"one task at a time: {array.task_name(job.job_id, named.indices[0][0])} for one")
+    index = named.indices[0][0]
+    require_index(job, named.indices)
+    return reader.task(job.job_id, index) or _to_be(job, index)
+
+
+def find_row(writer: Writer, named: Reference, now: float) -> Job:
+    """As `find`, but the task becomes a row if it is still to come."""
+    job = find_job(writer, named.job_id)
+    if named.indices is None or array.count(named.indices) != 1:
+        return find(writer, named)
+    index = named.indices[0][0]
+    return make_task(writer, job, index, now) if array.holds(array.to_come(job), index) else find(writer, named)
+
+
+def with_tasks(reader: Reader, job: Job) -> list[Job]:
+    """The job; of an array what is still to come of it and the tasks that have not ended, where there are any."""
+    tasks = reader.active_tasks(job.job_id) if job.is_array else []
+    return tasks if tasks and job.state is not JobState.PENDING else [job, *tasks]
+
+
+def require_index(job: Job, indices: Indices) -> None:
+    """Raises NotFound unless the array has all of these."""
+    if not job.is_array:
+        raise NotFound(f"job {job.job_id} is no array: it has no tasks", f"name it {job.job_id}")
+    there = array.array_of(job.spec.array).indices
+    if missing := array.apart(indices, there):
+        raise NotFound(
+            f"array {job.job_id} has no task {array.render_indices(missing)}",
+            f"its tasks are {array.render_indices(there)}",
+        )
+
+
+def _to_be(of: Job, index: int) -> Job:
+    task = array.task_of(of, index)
+    if array.holds(array.never_began(of), index):
+        return replace(task, state=JobState.CANCELLED, reason="Cancelled", detail="cancelled before it began")
+    return task

@@ -1,0 +1,207 @@
+"""Arrays as they are asked for: one row, and names for their tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mgpu.core.array import Reference
+from mgpu.core.model import JobId, JobState
+from mgpu.ops import arrays, cancel, output
+from mgpu.ops.context import Caller
+from tests.api.conftest import Served, submission
+
+SCRIPT = {"form": "script", "words": ["x"], "script": "#!/bin/sh\ntrue\n", "script_name": "s.sh"}
+OTHER = Caller(4321, "mallory")
+
+
+def submit(served: Served, array: str, **more: Any) -> JobId:
+    body = {**submission("abababab", array=array), "kind": "batch", **more}
+    status, answer = served.ask("POST", "/v1/jobs", body)
+    assert status == 201, answer
+    return JobId(answer["job_id"])
+
+
+def begin(served: Served, array_id: JobId, index: int, on_a_gpu: bool = True) -> JobId:
+    """The task runs."""
+    with served.store.write() as w:
+        of = w.job(array_id)
+        assert of is not None
+        job_id = arrays.make_task(w, of, index, 5.0).job_id
+    served.change_job(job_id, state=JobState.RUNNING, attempt=1)
+    if on_a_gpu:
+        served.start(job_id)
+    return job_id
+
+
+def ended(served: Served, job_id: JobId, state: JobState) -> None:
+    served.change_job(job_id, state=state)
+    with served.store.write() as w:
+        arrays.end_if_over(w, served.job(job_id).array_id or job_id, 9.0)
+
+
+def rows(served: Served, query: str = "") -> list[tuple[Any, str]]:
+    return [(job["job_id"], job["state"]) for job in served.ask("GET", f"/v1/jobs{query}")[1]["jobs"]]
+
+
+def act(served: Served, what: str, *ids: Any, **more: Any) -> Any:
+    return served.ask(
+        "POST", f"/v1/{what}", {"request_id": f"{hash((what, *ids)) & 0xFFFFFFFFFF:012x}", "ids": ids, **more}
+    )[1]
+
+
+def test_a_hundred_thousand_tasks_are_one_row(served: Served) -> None:
+    array = submit(served, "0-99999%4")
+    [shown] = served.ask("GET", "/v1/jobs")[1]["jobs"]
+    assert (shown["job_id"], shown["array_rest"], shown["state"]) == (array, "0-99999%4", "PENDING")
+    with served.store.read() as r:
+        assert len(r.pending()) == 1
+    assert act(served, "cancel", f"{array}_[0-49999]", f"{array}_77777")["cancelled"] == [
+        f"{array}_[0-49999]",
+        f"{array}_77777",
+    ]
+    with served.store.read() as r:
+        assert len(r.pending()) == 1
+    assert served.job(array).rest == "50000-77776,77778-99999"
+    assert act(served, "hold", array)["held"] == [array]
+    assert act(served, "cancel", array) == {"cancelled": [array], "errors": []}
+    assert rows(served) == []
+    assert rows(served, "?scope=ended") == [(array, "CANCELLED")]
+
+
+def test_tasks_are_named_by_array_and_index(served: Served) -> None:
+    array = submit(served, "1-9:2")
+    task = begin(served, array, 3)
+    assert rows(served) == [(array, "PENDING"), (f"{array}_3", "RUNNING")]
+    assert rows(served, f"?ids={array}_[3-5]") == [(f"{array}_3", "RUNNING")]
+    assert rows(served, f"?ids={array}") == [(array, "PENDING"), (f"{array}_3", "RUNNING")]
+    for name, state in ((f"{array}_3", "RUNNING"), (f"{array}_5", "PENDING"), (task, "RUNNING"), (array, "PENDING")):
+        status, shown = served.ask("GET", f"/v1/jobs/{name}")
+        assert (status, shown["state"]) == (200, state)
+        assert shown["job_id"] == (f"{array}_3" if name == task else name)
+        assert served.ask("GET", f"/v1/jobs/{name}/why")[1]["job_id"] == shown["job_id"]
+    assert served.ask("GET", f"/v1/jobs/{array}")[1]["tasks"] == {"PENDING": 4, "RUNNING": 1}
+    assert served.ask("GET", f"/v1/jobs/{array}_3")[1]["number"] == task
+    refused = [served.ask("GET", f"/v1/jobs/{name}")[1]["error"]["message"] for name in (f"{array}_4", f"{task}_1")]
+    assert refused == [f"array {array} has no task 4", f"job {task} is no array: it has no tasks"]
+    [gpu, *_] = served.ask("GET", "/v1/nodes/gpu01")[1]["gpus"]
+    assert gpu["job_id"] == f"{array}_3"
+
+
+def test_an_array_ends_with_its_last_task(served: Served) -> None:
+    array = submit(served, "0-2")
+    first, second = (begin(served, array, index, on_a_gpu=False) for index in (0, 1))
+    ended(served, first, JobState.COMPLETED)
+    assert served.job(array).state is JobState.PENDING
+    third = begin(served, array, 2, on_a_gpu=False)
+    assert rows(served) == [(f"{array}_1", "RUNNING"), (f"{array}_2", "RUNNING")]  # nothing of it is still to come
+    ended(served, second, JobState.TIMEOUT)
+    assert served.job(array).state is JobState.RUNNING
+    ended(served, third, JobState.COMPLETED)
+    over = served.job(array)
+    assert (over.state, over.detail, over.end_time) == (JobState.FAILED, "2 COMPLETED, 1 TIMEOUT", 9.0)
+    assert [name for name, _ in rows(served, "?scope=ended")] == [f"{array}_{index}" for index in range(3)]
+
+
+def test_cancelled_tasks_and_those_that_are_not(served: Served) -> None:
+    array = submit(served, "0-5")
+    running = begin(served, array, 0)
+    answer = act(served, "cancel", f"{array}_0", f"{array}_1", f"{array}_9", f"{running}_1")
+    assert answer["cancelled"] == [f"{array}_0", f"{array}_1"]
+    assert [error["job_id"] for error in answer["errors"]] == [f"{array}_9", f"{running}_1"]
+    assert served.job(running).stop.startswith("CANCEL by ")
+    assert served.ask("GET", f"/v1/jobs/{array}_1")[1]["state"] == "CANCELLED"
+    again = act(served, "cancel", f"{array}_1")
+    assert again["errors"][0]["message"] == f"job {array}_1 has already ended"
+    assert served.job(array).rest == "2-5"
+    assert act(served, "cancel", f"{array}_[0-3]")["cancelled"] == [f"{array}_[2-3]", f"{array}_0"]
+    refused = cancel.cancel(served.context, OTHER, {"request_id": "cccccccc", "ids": [array, f"{array}_4"]})
+    assert [error["code"] for error in refused["errors"]] == ["not_allowed"] * 2 + ["not_allowed"] * (
+        len(refused["errors"]) - 2
+    )
+    assert act(served, "cancel", array, states="RUNNING")["cancelled"] == [array]
+    assert served.job(array).rest == "4-5"
+    assert act(served, "cancel", array)["cancelled"] == [array]
+    ended(served, running, JobState.CANCELLED)
+    assert served.job(array).state is JobState.CANCELLED
+
+
+def test_a_wish_that_comes_again_is_the_same(served: Served) -> None:
+    array = submit(served, "0-5")
+    assert act(served, "cancel", f"{array}_[0-1]") == {"cancelled": [f"{array}_[0-1]"], "errors": []}
+    assert act(served, "cancel", f"{array}_[0-1]")["errors"] == []
+    assert act(served, "cancel", array)["cancelled"] == [array]
+    assert act(served, "cancel", array) == {"cancelled": [array], "errors": []}
+
+
+def test_one_that_is_asked_for_alone_becomes_a_job(served: Served) -> None:
+    array = submit(
+        served, "0-3", command={"form": "script", "words": ["x"], "script": "#!/bin/sh\n", "script_name": "s.sh"}
+    )
+    assert act(served, "hold", f"{array}_[1-2]")["held"] == [f"{array}_[1-2]"]
+    assert rows(served) == [(array, "PENDING"), (f"{array}_1", "PENDING"), (f"{array}_2", "PENDING")]
+    status, answer = served.ask("POST", f"/v1/jobs/{array}_3/update", {"request_id": "dddddddd", "time": "5"})
+    assert (status, answer) == (200, {"job_id": f"{array}_3", "time_limit_s": 300})
+    with served.store.read() as r:
+        task = r.task(array, 3)
+    assert task is not None
+    assert (task.spec.command.script, task.spec.command.words, task.spec.time_limit_s) == ("", ("x",), 300)
+    served.ask("POST", f"/v1/jobs/{array}/update", {"request_id": "eeeeeeee", "time": "9"})
+    with served.store.read() as r:
+        assert {job.spec.time_limit_s for job in (*r.tasks(array), r.job(array)) if job} == {540}
+    assert act(served, "release", array)["released"] == [array]
+    assert not any(served.job(JobId(job_id)).held for job_id in range(array, array + 4))
+
+
+def test_what_all_share_is_read_for_the_launch(served: Served) -> None:
+    array = submit(served, "0-3", command=SCRIPT, env={"A": "1"})
+    begin(served, array, 2)
+    with served.store.read() as r:
+        [(job, _, _)] = r.open_attempts()
+        assert (job.spec.command.script, job.spec.env) == (SCRIPT["script"], {"A": "1"})
+        stored = r.task(array, 2)
+    assert stored is not None and (stored.spec.command.script, stored.spec.env) == ("", {})
+
+
+def test_a_line_each(served: Served) -> None:
+    lines = {"form": "lines", "words": [], "script": "# all\none $X\n\ntwo\n", "script_name": "runs.txt"}
+    array = submit(served, "%1", command=lines)
+    assert served.job(array).spec.array == "2,4%1"
+    begin(served, array, 4)
+    assert served.ask("GET", f"/v1/jobs/{array}_4")[1]["command"] == ["two"]
+    assert served.ask("GET", f"/v1/jobs/{array}_2")[1]["command"] == ["one $X"]
+
+
+REFUSED = [
+    ({"kind": "srun"}, "1-2", "srun follows one job"),
+    ({}, "2-1", "--array '2-1' cannot be read"),
+    ({"command": {"form": "lines", "script": "#\n", "script_name": "r"}}, "%2", "r holds no command"),
+    (
+        {"command": {"form": "lines", "script": "a\n#\n", "script_name": "r"}},
+        "1-2",
+        "--array '1-2': r has no command in line 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "array", "told"), REFUSED)
+def test_what_is_no_array(served: Served, more: dict[str, Any], array: str, told: str) -> None:
+    body = {**submission("abababab", array=array), "kind": "batch", **more}
+    status, answer = served.ask("POST", "/v1/jobs", body)
+    assert status == 400 and answer["error"]["message"].startswith(told)
+
+
+def test_output_is_that_of_a_task(served: Served) -> None:
+    array = submit(served, "0-3")
+    status, answer = served.ask("GET", f"/v1/jobs/{array}/output")
+    assert (status, answer["error"]["message"]) == (400, f"job {array} is an array")
+
+    found = output.read_output(
+        served.context, Caller(0, "root"), output.OutputRequest(Reference(array, (range(1, 2),)))
+    )
+    assert (found.data, found.complete) == (b"", False)
+    served.stream(f"/v1/jobs/{array}_1/stream")  # who follows it has it made a job
+    with served.store.read() as r:
+        task = r.task(array, 1)
+    assert task is not None and task.state is JobState.PENDING
