@@ -162,8 +162,7 @@ def _named(writer: Writer, named: Reference, act: Act, mark: str) -> list[_Targe
         found = [_Target(job)]  # all of them: no need to make them jobs of their own
     else:
         found = [_Target(job, coming)] if coming else []
-    rows = [task for task in writer.tasks(job.job_id) if array.holds(named.indices, task.array_index or 0)]
-    found += [_Target(task) for task in rows if not several or _meant(task, act)]
+    found += [_Target(task) for task in writer.jobs(_tasks(named, act) if several else _tasks(named))]
     if not found and not any(entry.detail == mark for entry in writer.audits(job_id=job.job_id)):
         raise AlreadyEnded(f"job {array.render_reference(named)} has already ended")
     return found
@@ -171,14 +170,16 @@ def _named(writer: Writer, named: Reference, act: Act, mark: str) -> list[_Targe
 
 def _all_of(writer: Writer, job: Job, act: Act) -> list[_Target]:
     """An array: its tasks that are still to come, and those that are jobs and that it can be done to."""
-    tasks = [_Target(task, all_of=job.job_id) for task in writer.tasks(job.job_id) if _meant(task, act)]
+    named = Reference(job.job_id, array.array_of(job.spec.array).indices)
+    tasks = [_Target(task, all_of=job.job_id) for task in writer.jobs(_tasks(named, act))]
     return tasks if tasks and job.state is not JobState.PENDING else [_Target(job), *tasks]
 
 
-def _meant(task: Job, act: Act) -> bool:
-    if act.states:
-        return task.state in act.states
-    return act.scope == "all" or task.state.final is (act.scope == "ended")
+def _tasks(named: Reference, act: Act | None = None) -> JobFilter:
+    """Those that are jobs; with an `act` those that it can be done to."""
+    if act is None:
+        return JobFilter("all", named=(named,))
+    return JobFilter(act.scope, states=act.states, named=(named,))
 
 
 def said_before(reader: Reader, job: Job, what: str, mark: str) -> bool:
