@@ -76,7 +76,8 @@ REQUEUE_ON_EXIT = Option("--requeue-on-exit", "N[,M]", "Queue it again when it e
 INTERACTIVE = Option("--interactive", "", "Follow the job in the foreground, as srun does.")
 ARRAY = Option("-a --array", "0-99%4", "Many jobs with one number: a task for each index; %4: at most 4 at once.")
 EACH_LINE = Option("--each-line", "FILE", "An array: a task for each line of FILE (-: stdin), a shell's command line.")
-OF_SUBMIT = [ARRAY, EACH_LINE, REQUEUE_ON_EXIT, INTERACTIVE]
+WAIT = Option("-W --wait", "", "Return when it has ended, with its exit status; of an array the highest of its tasks.")
+OF_SUBMIT = [ARRAY, EACH_LINE, REQUEUE_ON_EXIT, INTERACTIVE, WAIT]
 
 # These name what the job that we run in was given, not what to ask for.
 OF_THE_JOB_AROUND_US = {"gpus", "nodelist", "rank"}

@@ -385,11 +385,11 @@ def take_out(array: Job, rest: str, dropped: str, now: float) -> Job:
     return array if rest else replace(array, state=JobState.RUNNING, reason="", detail="", start_time=now)
 
 
-def end_array(array: Job, state: JobState, detail: str, now: float) -> Job:
-    """The last of its tasks has ended, and none is to come."""
+def end_array(array: Job, state: JobState, detail: str, code: int | None, now: float) -> Job:
+    """The last of its tasks has ended, and none is to come. `code`: the highest exit code of any."""
     if state not in JOB_TABLE.get(array.state, ()) or array.rest:
         raise InvalidTransition(f"array {array.job_id} is {array.state} with tasks to come: {array.rest or 'none'}")
-    return replace(array, state=state, reason="", detail=detail, end_time=now)
+    return replace(array, state=state, reason="", detail=detail, exit_code=code, end_time=now)
 
 
 def want_stop(job: Job, why: str) -> Job:

@@ -49,7 +49,7 @@ def end_if_over(writer: Writer, array_id: JobId, now: float) -> None:
     if of is None or of.state is not JobState.RUNNING or writer.has_active_task(array_id):
         return
     state, detail = array.standing(writer.count_tasks(array_id), array.count(array.never_began(of)))
-    writer.save_job(lifecycle.end_array(of, state, detail, now), of)
+    writer.save_job(lifecycle.end_array(of, state, detail, writer.highest_exit_code(array_id), now), of)
     writer.audit(Audit(now, WHO, f"array ended: {state}", array_id, None, detail))
 
 

@@ -134,6 +134,11 @@ class Reader:
         rows = _NAMESAKES.run(self._driver, {"uid": uid, "name": name})
         return [(JobId(job_id), JobState(state), JobId(array_id)) for job_id, state, array_id in rows]
 
+    def highest_exit_code(self, array_id: JobId) -> int | None:
+        query = select(func.max(_j.exit_code)).where(_j.array_id == array_id)
+        code: int | None = self._connection.execute(query).scalar_one()
+        return code
+
     def task(self, array_id: JobId, index: int) -> Job | None:
         """Of an array, if it is a row."""
         return self._one(Job, _TASK, array_id=array_id, array_index=index)

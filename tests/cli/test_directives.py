@@ -12,11 +12,11 @@ from mgpu.cli.directives import read
 from mgpu.cli.options import OF_SUBMIT, job_options
 from mgpu.cli.slurm import NOTED, OPTIONS, REFUSED
 from mgpu.client.http import MasterError
-from tests.client.peer import Peer
+from tests.client.peer import Peer, job
 
 PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"
 OURS = job_options(*OF_SUBMIT)
-ON_ITS_WAY = {"account", "begin", "cpus-per-task", "dependency", "hold", "mem", "nice", "test-only", "wait"}
+ON_ITS_WAY = {"account", "begin", "cpus-per-task", "dependency", "hold", "mem", "nice", "test-only"}
 
 
 def rows() -> list[tuple[list[str], str, bool]]:
@@ -54,6 +54,7 @@ def test_the_page_lists_what_the_table_holds() -> None:
 
 
 def test_each_row_in_a_script(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = job("COMPLETED")  # for --wait
     for spellings, fate, in_scripts in rows():
         word = long_form(spellings)
         flag = word.partition("=")[0]
@@ -70,6 +71,7 @@ def test_each_row_in_a_script(peer: Peer, mgpu: Callable) -> None:
 
 
 def test_each_row_on_the_command_line(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = job("COMPLETED")
     name = script()
     for spellings, fate, _ in rows():
         for word in spellings:

@@ -96,6 +96,21 @@ def test_lines_are_the_command(peer: Peer, mgpu: Callable) -> None:
     assert mgpu("submit", "-a", "1-2", "--interactive", "x") == (2, "", told)
 
 
+@pytest.mark.parametrize(
+    ("ended", "status"),
+    [
+        (job("COMPLETED", exit_code=0), 0),
+        (job("FAILED", exit_code=3), 3),
+        (job("TIMEOUT", exit_code=143), 124),
+        (job("CANCELLED"), 143),
+    ],
+)
+def test_submit_waits_for_the_end(peer: Peer, mgpu: Callable, ended: dict[str, object], status: int) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = ended
+    assert mgpu("submit", "-W", "--", "x") == (status, "Submitted job 17\n", "")
+    assert mgpu("submit", "--json", "--wait", "--", "x") == (status, '{"job_id": 17}\n', "")
+
+
 NOTICES = [
     (["nosuch.sh"], "nosuch.sh is no file here: it is run as a shell command line on the node"),
 ]

@@ -37,5 +37,7 @@ def test_an_array_of_a_script(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.output(f"{array}_5") == f"5 of {array}, 5 in all 1-9:2 here\n"
     written = cluster(*on_its_node, "cat", f"out-{array}_7.txt").out
     assert written == f"7 of {array}, 5 in all 1-9:2 here\n"
+    assert shown["exit_code"] == 1
+    assert cluster("submit", "-W", "-G", 0, "-a", "1-3", "exit $MGPU_ARRAY_INDEX", check=False).code == 3
     ended = [line.split()[0] for line in cluster("history").lines if re.match(rf" *{array}_", line)]
     assert ended == [f"{array}_[9]", *(f"{array}_{index}" for index in (1, 3, 5, 7))]
