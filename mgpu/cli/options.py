@@ -85,6 +85,20 @@ OF_THE_JOB_AROUND_US = {"gpus", "nodelist", "rank"}
 COUNTS = {"gpus", "gpus_per_node", "gpu_ids", "node_gpu_ids"}
 
 
+class FromScript(str):
+    """A value that stands in a script: what is said of it begins with `where`."""
+
+    where = ""
+
+
+def from_script(value: Any, where: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    found = FromScript(value)
+    found.where = where
+    return found
+
+
 def job_options(*extra: Option) -> list[Option]:
     """The options of a job, and `extra` ones, in the order of the help."""
     return [*RESOURCES, *CARE, *SURROUNDINGS, *extra, *FOLLOWING]

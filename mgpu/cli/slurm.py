@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from mgpu.cli.options import from_script
 from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import Option
 from mgpu.lean_typing import Any, NamedTuple
@@ -139,11 +140,14 @@ def settle(said: Mapping[str, Said]) -> tuple[dict[str, Any], list[str]]:
             raise bad_request(f"{one.where}: {what}", instead)
         if key in _WHY_NOTHING:
             notices.append(f"{one.where} changes nothing: {_WHY_NOTHING[key]}")
-        elif key in _MEANINGS:
-            options.update(_MEANINGS[key](one, said))
         else:
-            options[key] = one.value
+            meant = _MEANINGS[key](one, said) if key in _MEANINGS else {key: one.value}
+            options.update(meant if one.where.startswith("--") else _placed(meant, one.where))
     return options, notices
+
+
+def _placed(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    return {key: from_script(value, where) for key, value in options.items()}
 
 
 def _gpus(key: str) -> Callable[[Said, Mapping[str, Said]], dict[str, Any]]:

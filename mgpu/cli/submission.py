@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
-from mgpu.cli.options import KEYS, WIRE_KEYS, resolve
+from mgpu.cli.options import KEYS, WIRE_KEYS, FromScript, resolve
 from mgpu.cli.own_config import load_own_config
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Words
 from mgpu.cli.text import say
+from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any, NamedTuple
 
 SCRIPT_LIMIT_B = 4 << 20
@@ -95,10 +96,21 @@ def wire_keys(kind: str) -> set[str]:
 
 def send(session: Session, prepared: Prepared) -> int:
     """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
-    answer = session.call("POST", "/v1/jobs", prepared.body)
+    try:
+        answer = session.call("POST", "/v1/jobs", prepared.body)
+    except MasterError as error:
+        raise with_place(error, prepared.options) from error
     for notice in () if prepared.options.get("quiet") else answer.get("notices") or ():
         say(notice)
     return int(answer["job_id"])
+
+
+def with_place(error: MasterError, options: Mapping[str, str | bool]) -> MasterError:
+    """Of a value that the master quotes, where in the script it stands."""
+    for value in options.values():
+        if isinstance(value, FromScript) and f"'{value}'" in error.message:
+            return MasterError(error.code, f"{value.where}: {error.message}", error.hint, error.exit_code)
+    return error
 
 
 def command_of(typed: Words, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -173,6 +173,22 @@ def test_what_cannot_be_had_is_refused_in_one_line(peer: Peer, mgpu: Callable, l
     assert peer.requests == []
 
 
+@pytest.mark.parametrize(
+    ("line", "typed", "told"),
+    [
+        ("#SBATCH -t 1x", [], "s.sh:2: #SBATCH -t: time limit '1x' cannot be read: write"),
+        ("#MGPU --gres=gpu:1x", [], "s.sh:2: #MGPU --gres: time limit '1x' cannot be read: write"),
+        ("#SBATCH -t 1x", ["-t", "1x"], "time limit '1x' cannot be read: write"),
+    ],
+)
+def test_what_the_master_refuses_is_found_in_the_script(
+    peer: Peer, mgpu: Callable, line: str, typed: list[str], told: str
+) -> None:
+    error = {"code": "bad_request", "message": "time limit '1x' cannot be read", "hint": "write"}
+    peer.answers["POST", "/v1/jobs"] = (400, {"error": error}, {})
+    assert mgpu("submit", *typed, script(line)) == (2, "", f"mgpu: {told}\n")
+
+
 def test_lines_that_are_none(peer: Peer, mgpu: Callable) -> None:
     script("# SBATCH -t 1", "##SBATCH -t 1", "", "  ", "#SBATCHER", "#SBATCH", " #SBATCH -t 1")
     assert mgpu("submit", "s.sh") == (
