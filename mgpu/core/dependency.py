@@ -18,7 +18,7 @@ from mgpu.core.model import Condition, ConditionKind, Dependency, JobId, JobStat
 NEVER = "DependencyNeverSatisfied"
 _K = ConditionKind
 _KINDS = tuple(kind.value for kind in ConditionKind)
-_JOB = re.compile(r"(?P<job>\d{1,18})(?:\+(?P<minutes>\d{1,7}))?", re.ASCII)
+_JOB = re.compile(r"(?P<job>\d{1,18})(?:_(?P<task>\d{1,7}))?(?:\+(?P<minutes>\d{1,7}))?", re.ASCII)
 _FORM = "write it like afterok:17 or afterok:17:18,afterany:19"
 _MOST_TOLD = 3
 
@@ -88,7 +88,8 @@ def _condition(text: str, kind: ConditionKind, word: str) -> Condition:
         raise _refused(text, f"'{read.shown(word)}' is no job number: {_FORM}")
     if found["minutes"] and kind is not _K.AFTER:
         raise _refused(text, f"+{found['minutes']} (minutes) goes with after alone")
-    return Condition(kind, JobId(int(found["job"])), 60 * int(found["minutes"] or 0))
+    task = None if found["task"] is None else int(found["task"])
+    return Condition(kind, JobId(int(found["job"])), 60 * int(found["minutes"] or 0), task)
 
 
 def _refused(text: str, why: str) -> RequestError:
@@ -102,7 +103,11 @@ def render_dependency(dependency: Dependency) -> str:
 
 def _render(condition: Condition) -> str:
     delay = f"+{condition.delay_s // 60}" if condition.delay_s else ""
-    return str(condition.kind) if condition.job_id is None else f"{condition.kind}:{condition.job_id}{delay}"
+    return str(condition.kind) if condition.job_id is None else f"{condition.kind}:{_name(condition)}{delay}"
+
+
+def _name(condition: Condition) -> str:
+    return condition.shown or str(condition.job_id)
 
 
 # --- judged ---------------------------------------------------------------------------------------------------------
@@ -134,22 +139,22 @@ def _answer(condition: Condition, facts: Mapping[JobId, Fact], namesake: JobId |
     kind, job_id = condition.kind, condition.job_id
     if job_id is None:
         return _Answer(0.0 if namesake is None else None, False, f"job {namesake}, of the same name, has to end first")
-    fact = facts.get(job_id)
+    fact, name = facts.get(job_id), _name(condition)
     if fact is None:
-        return _Answer(None, True, f"there is no job {job_id} any more")
+        return _Answer(None, True, f"there is no job {name} any more")
     if kind is _K.AFTER:
         began = fact.start_time if fact.start_time is not None else fact.end_time if fact.over else None
         at = None if began is None else began + condition.delay_s
-        return _Answer(at, False, f"job {job_id} has to start first")
+        return _Answer(at, False, f"job {name} has to start first")
     if kind is _K.AFTERANY:
-        return _Answer(0.0 if fact.over else None, False, f"job {job_id} has to end first ({fact.state})")
+        return _Answer(0.0 if fact.over else None, False, f"job {name} has to end first ({fact.state})")
     well = fact.state is JobState.COMPLETED
     if fact.over:
         good = well is (kind is _K.AFTEROK)
         wanted = "end well" if kind is _K.AFTEROK else "fail"
-        return _Answer(0.0 if good else None, not good, f"job {job_id} had to {wanted}, and is {fact.state}")
+        return _Answer(0.0 if good else None, not good, f"job {name} had to {wanted}, and is {fact.state}")
     wanted = "end well" if kind is _K.AFTEROK else "fail"
-    return _Answer(None, False, f"job {job_id} has to {wanted} first ({fact.state})")
+    return _Answer(None, False, f"job {name} has to {wanted} first ({fact.state})")
 
 
 # --- circles --------------------------------------------------------------------------------------------------------

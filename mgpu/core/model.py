@@ -143,11 +143,14 @@ class ConditionKind(Word):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`job_id` None: of a singleton. `delay_s`: so long after that job started."""
+    """`job_id` None: of a singleton. `delay_s`: so long after that job started. `task`: of an array, as it was typed;
+    what is stored names the task's own row, and `shown` says what that was called."""
 
     kind: ConditionKind
     job_id: JobId | None = None
     delay_s: int = 0
+    task: int | None = None
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mgpu.core import array, lifecycle
 from mgpu.core.array import Indices, Reference
 from mgpu.core.errors import NotFound, RequestError
-from mgpu.core.model import Audit, Job, JobId, JobState
+from mgpu.core.model import Audit, Condition, Dependency, Job, JobId, JobState
 from mgpu.ops.context import find_job
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
@@ -73,6 +73,22 @@ def find_row(writer: Writer, named: Reference, now: float) -> Job:
         return find(writer, named)
     index = named.indices[0][0]
     return make_task(writer, job, index, now) if array.holds(array.to_come(job), index) else find(writer, named)
+
+
+def name_rows(writer: Writer, dependency: Dependency, now: float) -> Dependency:
+    """Single tasks of arrays that it names become rows, and are named as such. Raises NotFound, RequestError."""
+
+    def named(condition: Condition) -> Condition:
+        if condition.task is None or condition.job_id is None:
+            return condition
+        index = condition.task
+        row = find_row(writer, Reference(condition.job_id, (range(index, index + 1),)), now)
+        shown = array.task_name(condition.job_id, index)
+        if row.job_id == condition.job_id:
+            raise RequestError(f"--dependency: job {shown} was cancelled before it began")
+        return replace(condition, job_id=row.job_id, task=None, shown=shown)
+
+    return replace(dependency, conditions=tuple(map(named, dependency.conditions)))
 
 
 def with_tasks(reader: Reader, job: Job) -> list[Job]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mgpu import clock
@@ -15,9 +15,11 @@ from mgpu.core.dependency import Fact, judge
 from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.core.model import Audit, Dependency, Job, JobId, JobSpec, JobState
 from mgpu.core.request import parse_submission
+from mgpu.ops.arrays import name_rows
 from mgpu.ops.begin import parse_begin
 from mgpu.ops.context import Caller, Context
 from mgpu.store.reading import Reader
+from mgpu.store.writing import Writer
 
 _REQUEST_ID = re.compile(r"[0-9a-fA-F-]{8,64}")
 
@@ -41,6 +43,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
     spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
     job = _job(request_id, caller, spec, read.Options(read.mapping(payload, "options")))
     with context.store.write() as w:
+        job = _with_rows(w, job)
         notices += _dependency_notices(w, job)
         job_id, created = w.add_job(job)
         if created:
@@ -75,6 +78,13 @@ def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options) 
         not_before=parse_begin(read.line(options, "begin", 64), now) if options.get("begin") is not None else 0.0,
     )
     return lifecycle.hold(job, caller.user, admin=False) if read.flag(options, "hold") else job
+
+
+def _with_rows(writer: Writer, job: Job) -> Job:
+    dependency = job.spec.dependency
+    if dependency is None:
+        return job
+    return replace(job, spec=replace(job.spec, dependency=name_rows(writer, dependency, job.submit_time)))
 
 
 def _dependency_notices(reader: Reader, job: Job) -> list[str]:

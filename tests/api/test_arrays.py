@@ -10,6 +10,7 @@ from mgpu.core.array import Reference
 from mgpu.core.model import JobId, JobState
 from mgpu.ops import arrays, cancel, output
 from mgpu.ops.context import Caller
+from mgpu.store.reading import JobFilter
 from tests.api.conftest import Served, submission
 
 SCRIPT = {"form": "script", "words": ["x"], "script": "#!/bin/sh\ntrue\n", "script_name": "s.sh"}
@@ -205,3 +206,21 @@ def test_output_is_that_of_a_task(served: Served) -> None:
     with served.store.read() as r:
         task = r.task(array, 1)
     assert task is not None and task.state is JobState.PENDING
+
+
+def test_others_wait_for_a_task_or_for_all_of_them(served: Served) -> None:
+    array = submit(served, "0-2")
+    served.submit("bbbbbbbb", dependency=f"afterok:{array}_1,afterany:{array}")
+    after = served.ask("GET", "/v1/jobs")[1]["jobs"][-1]
+    assert after["dependency"] == f"afterok:{array}_1,afterany:{array}"
+    with served.store.read() as r:
+        task = r.task(array, 1)
+        spec = r.jobs(JobFilter(ids=(after["job_id"],)))[0].spec
+    assert task is not None and spec.dependency is not None
+    assert spec.dependency.job_ids == (task.job_id, array)
+    act(served, "cancel", f"{array}_2")
+    told = [(f"{array}_2", f"--dependency: job {array}_2 was cancelled before it began")]
+    told += [(f"{array}_9", f"array {array} has no task 9"), ("99_1", "there is no job 99")]
+    for name, message in told:
+        status, answer = served.ask("POST", "/v1/jobs", submission("cccccccc", dependency=f"afterok:{name}"))
+        assert (status, answer["error"]["message"]) == (404 if "no " in message else 400, message)
