@@ -11,6 +11,7 @@ from mgpu.lean_typing import Any
 EXAMPLES = """
 Examples:
   mgpu cancel 17 18
+  mgpu cancel 20_4 '20_[6-9]'     tasks of the array 20; 20 alone is all of it
   mgpu cancel --me --state PENDING
 """
 

@@ -10,7 +10,7 @@ from mgpu.lean_typing import Any
 
 HOLD_EXAMPLES = """
 Examples:
-  mgpu hold 17 18
+  mgpu hold 17 18 '20_[6-9]'
   mgpu hold --me --name sweep
 """
 RELEASE_EXAMPLES = """

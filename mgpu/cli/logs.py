@@ -24,6 +24,7 @@ Examples:
   mgpu logs -f 17             go on until the job ends
   mgpu logs 17 --stderr       its stderr alone, on stdout
   mgpu logs 17 --rank 1 --attempt 2
+  mgpu logs 20_4              of a task of an array
 """
 
 

@@ -46,7 +46,7 @@ SURROUNDINGS = [
     Option(
         "-o --output",
         "FILE",
-        "File for stdout (%j job, %a array index, %n node, %r rank): srun writes it here, submit on the node.",
+        "File for stdout (%j job, %A array, %a its index, %n node, %r rank): srun writes it here, submit on the node.",
     ),
     Option("-e --error", "FILE", "File for stderr, likewise."),
     Option("-D --chdir", "DIR", "Directory on the node; must exist there."),

@@ -12,7 +12,7 @@ from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
-  mgpu show job 17             or only: mgpu show 17
+  mgpu show job 17             or only: mgpu show 17; a task of an array: mgpu show 20_4
   mgpu show node gpu01 --json
 """
 TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended"}
