@@ -129,7 +129,16 @@ def check_pattern(pattern: str) -> None:
 
 
 def expand(pattern: str, job_id: int | str, rank: int, node: str, name: str) -> str:
-    """A file name, by the same letters as on a node: %j job, %a array index (0), %n node, %r rank, %x job name, %% a
-    percent sign; others stay."""
-    values = {"j": str(job_id), "a": "0", "n": node, "r": str(rank), "x": name, "%": "%"}
-    return re.sub("%([janrx%])", lambda match: values[match[1]].replace("/", "_"), pattern)
+    """A file name, by the same letters as on a node: %j and %A job, %a array index (0), %n and %N node, %r rank, %u our
+    login, %x job name, %% a percent sign; others stay. %4j: with four digits at least."""
+    number = str(job_id)
+    values = {"j": number, "A": number, "a": "0", "r": str(rank), "n": node, "N": node, "x": name, "%": "%"}
+
+    def letter(found: re.Match[str]) -> str:
+        if found[2] == "u":
+            from mgpu.cli.filters import login
+
+            return login()
+        return values[found[2]].replace("/", "_").rjust(int(found[1] or 0), "0")
+
+    return re.sub("%(?:([1-9])(?=[jAar]))?([jAanNrux%])", letter, pattern)

@@ -81,6 +81,7 @@ def test_files_are_written_here(peer: Peer, mgpu: Callable) -> None:
     assert mgpu("srun", "-Q", "-o", "job-%j.%r", "prog") == (0, "", "")
     assert sorted(Path("job-17.0").read_bytes()) == sorted(b"outerr")
     assert expand("%n-%%j%q-%j-%a.%r.%x", 17, 3, "a/b", "c/d") == "a_b-%j%q-17-0.3.c_d"
+    assert expand("%A %4j %2n %N", 17, 3, "a", "x") == "17 0017 %2n a"
 
 
 def test_a_file_that_nothing_came_for_is_empty(peer: Peer, mgpu: Callable) -> None:
