@@ -21,7 +21,7 @@ from mgpu.api import stream
 from mgpu.api.connection import caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
-from mgpu.ops import cancel, chosen, drain, hold, jobs, nodes, output, reload, residue, status, submit, update
+from mgpu.ops import cancel, chosen, drain, hold, jobs, nodes, outlook, output, reload, residue, status, submit, update
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
@@ -99,6 +99,7 @@ class _Routes:
             web.post("/v1/stop", self._stop),
             web.post("/v1/reload", self._reload),
             web.post("/v1/jobs", self._submit),
+            web.post("/v1/jobs/test", self._test_only),
             web.get("/v1/jobs", self._list_jobs),
             web.post("/v1/cancel", self._cancel),
             web.post("/v1/hold", self._hold),
@@ -165,10 +166,15 @@ class _Routes:
         answer = {"job_id": made.job_id, "notices": made.notices}
         return web.json_response(answer, status=HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
+    async def _test_only(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await self._run(outlook.test_only, self._context, caller_of(request), body))
+
     async def _list_jobs(self, request: web.Request) -> web.Response:
         wanted = jobs.parse_filter(request.query)
+        start = request.query.get("start") == "1"
         # made into text in the thread too: a long list would hold up everybody else here
-        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, wanted)))
+        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, wanted, start)))
         return web.Response(text=text, content_type="application/json")
 
     async def _cancel(self, request: web.Request) -> web.Response:

@@ -22,6 +22,8 @@ RESOURCES = [
     Option("--node-gpu-ids", "SPEC", 'These GPUs of these nodes: "node001:0,1;node002:0".'),
     Option("--gpu-type", "TYPE", "Kind of GPU, as in A100 or A100|H100; `any` allows a mixture."),
     Option("--gpu-mem", "SIZE", "Memory of each GPU at least, as in 24G."),
+    Option("-c --cpus-per-task", "N", "Cores on each node (default: the share that goes with its GPUs)."),
+    Option("--mem", "SIZE", "Host memory on each node, as in 64G; a number alone is MiB."),
     Option("--exclusive", "", "Nothing else on the job's nodes."),
     Option("--policy", "NAME", "How to choose among nodes: fill_first, spread."),
 ]
@@ -73,11 +75,12 @@ IMMEDIATE = Option(
     bare="1",
 )
 REQUEUE_ON_EXIT = Option("--requeue-on-exit", "N[,M]", "Queue it again when it ends with one of these exit codes.")
+TEST_ONLY = Option("--test-only", "", "Say when and where it would start, and queue nothing.")
 INTERACTIVE = Option("--interactive", "", "Follow the job in the foreground, as srun does.")
 ARRAY = Option("-a --array", "0-99%4", "Many jobs with one number: a task for each index; %4: at most 4 at once.")
 EACH_LINE = Option("--each-line", "FILE", "An array: a task for each line of FILE (-: stdin), a shell's command line.")
 WAIT = Option("-W --wait", "", "Return when it has ended, with its exit status; of an array the highest of its tasks.")
-OF_SUBMIT = [ARRAY, EACH_LINE, REQUEUE_ON_EXIT, INTERACTIVE, WAIT]
+OF_SUBMIT = [ARRAY, EACH_LINE, REQUEUE_ON_EXIT, INTERACTIVE, TEST_ONLY, WAIT]
 
 # These name what the job that we run in was given, not what to ask for.
 OF_THE_JOB_AROUND_US = {"gpus", "nodelist", "rank"}

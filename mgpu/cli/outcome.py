@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mgpu.cli.text import gpu_label, local_time, ranges
+from collections.abc import Iterable
+
+from mgpu.cli.text import clean, gpu_label, local_time, ranges
 from mgpu.lean_typing import Any
 
 CANCELLED_BY_ANOTHER = 143
@@ -96,7 +98,22 @@ def part_words(part: dict[str, Any]) -> str:
 
 def placed(job: dict[str, Any]) -> str:
     """node:GPUs of each part, in short."""
+    return expected_on(job.get("allocation") or ())
+
+
+def expected_on(parts: Iterable[dict[str, Any]]) -> str:
     return " ".join(
-        f"{part['node']}:{ranges(part['devices'])}" if part.get("devices") else str(part["node"])
-        for part in job.get("allocation") or ()
+        f"{part['node']}:{ranges(part['devices'])}" if part.get("devices") else str(part["node"]) for part in parts
     )
+
+
+def prospects(answer: dict[str, Any]) -> list[str]:
+    """When it is expected to start, and with what it would start now."""
+    lines = []
+    if answer.get("expected_start") and not answer.get("now"):
+        where = expected_on(answer.get("expected_on") or ())
+        lines.append(f"expected to start {local_time(answer['expected_start'])} on {where}")
+    if answer.get("sooner"):
+        lines.append("it would start now with:")
+        lines += [f"  {clean(words)}" for words in answer["sooner"]]
+    return lines

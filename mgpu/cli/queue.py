@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
-from mgpu.cli.outcome import ACTIVE, placed, shown_id, told_by_exit_code, why
+from mgpu.cli.outcome import ACTIVE, expected_on, placed, shown_id, told_by_exit_code, why
 from mgpu.cli.session import Session
-from mgpu.cli.syntax import command
+from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import duration, epoch, local_time, table, terminal_columns
 from mgpu.client.http import with_query
 from mgpu.lean_typing import Any
@@ -15,8 +15,10 @@ QUEUE_EXAMPLES = """
 Examples:
   mgpu queue --me                 your own jobs
   mgpu queue --states PENDING     those that wait; the last column says why
+  mgpu queue --start              when and where those that wait are expected to start
   mgpu queue -w gpu01 --json
 """
+START = Option("--start", "", "When and where waiting jobs are expected to start.")
 HISTORY_EXAMPLES = """
 Examples:
   mgpu history --me               your own last jobs
@@ -25,9 +27,12 @@ Examples:
 NARROW = 100  # columns
 
 
-@command(*FILTERS, NODE, examples=QUEUE_EXAMPLES)
-def queue(session: Session, /, **given: Any) -> None:
+@command(*FILTERS, NODE, START, examples=QUEUE_EXAMPLES)
+def queue(session: Session, /, start: bool, **given: Any) -> None:
     """List the jobs that wait or run, in their order."""
+    if start:
+        expected(session, given)
+        return
     wanted = query(given)
     ended = set(wanted.get("states", "").split(",")) - {*ACTIVE, ""}
     answer = session.call("GET", with_query("/v1/jobs", scope="all" if ended else "active", **wanted))
@@ -38,6 +43,26 @@ def queue(session: Session, /, **given: Any) -> None:
     rows = [queue_row(job, now) for job in answer["jobs"]]
     headers = ("JOBID", "NAME", "USER", "STATE", "TIME", "GPUS", "NODE:GPU (REASON)")
     session.print_lines(table(headers, rows, right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6))))
+
+
+def expected(session: Session, given: dict[str, Any]) -> None:
+    """Those that wait, the next to start first. If nobody comes or ends early: so the plan is now."""
+    wanted = {**query(given), "states": "PENDING"}
+    answer = session.call("GET", with_query("/v1/jobs", scope="active", start="1", **wanted))
+    if session.json:
+        session.print_json(answer)
+        return
+    jobs = sorted(answer["jobs"], key=lambda job: (job["expected_start"] or "~", job["job_id"]))
+    headers = ("JOBID", "NAME", "USER", "GPUS", "START", "NODE:GPU (REASON)")
+    rows = [
+        (
+            *(str(job["job_id"]), job.get("name") or "", job.get("user") or "", str(job["gpus"])),
+            local_time(job["expected_start"]),
+            expected_on(job["expected_on"]) or place_or_reason(job),
+        )
+        for job in jobs
+    ]
+    session.print_lines(table(headers, rows, right=(0, 3), shrink=((1, 12), (5, 12), (1, 6))))
 
 
 def queue_row(job: dict[str, Any], now: float) -> tuple[str, ...]:

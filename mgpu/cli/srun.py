@@ -7,11 +7,11 @@ import os
 import signal
 
 from mgpu.cli.follower import LIMITS, Follower
-from mgpu.cli.options import IMMEDIATE, job_options, seconds
+from mgpu.cli.options import IMMEDIATE, TEST_ONLY, job_options, seconds
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Raised, Signals, raising
 from mgpu.cli.sink import check_pattern
-from mgpu.cli.submission import Prepared, prepare, send
+from mgpu.cli.submission import Prepared, prepare, send, test_only
 from mgpu.cli.syntax import Words, command
 from mgpu.cli.text import say
 from mgpu.client import http
@@ -34,14 +34,18 @@ more, the job runs on. The job's stdin is empty: what it reads lies on the node.
 """
 
 
-@command(*job_options(IMMEDIATE), words=True, has_json=False, examples=EXAMPLES)
+@command(*job_options(IMMEDIATE, TEST_ONLY), words=True, has_json=False, examples=EXAMPLES)
 def srun(session: Session, /, words: Words, **given: Any) -> int:
     """Run COMMAND on GPUs: wait for them, stream its output, end with its exit status.
 
     Options end at the first other word: all further words belong to COMMAND, byte for byte. Every option may also come
     from a variable (MGPU_GPU_TYPE for --gpu-type) or from config.yaml in ~/.config/mgpu.
     """
-    return follow(session, prepare(given, words, "srun"))
+    prepared = prepare(given, words, "srun")
+    if prepared.options.get("test_only"):
+        test_only(session, prepared)
+        return 0
+    return follow(session, prepared)
 
 
 def follow(session: Session, prepared: Prepared) -> int:

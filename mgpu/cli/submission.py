@@ -94,6 +94,26 @@ def wire_keys(kind: str) -> set[str]:
     return WIRE_KEYS - {"output", "error"} if kind == "srun" else WIRE_KEYS
 
 
+def test_only(session: Session, prepared: Prepared) -> None:
+    """Says when and where it would start. Raises MasterError for what would be refused."""
+    from mgpu.cli.outcome import expected_on, prospects
+
+    answer = session.call("POST", "/v1/jobs/test", prepared.body)
+    if session.json:
+        session.print_json(answer)
+        return
+    for notice in () if prepared.options.get("quiet") else answer["notices"]:
+        say(notice)
+    lines = prospects(answer)
+    if answer["held"]:
+        lines = ["it would be held"]
+    elif answer["now"]:
+        lines = [f"it would start now on {expected_on(answer['expected_on'])}"]
+    elif not answer["expected_start"]:
+        lines.insert(0, "when it would start cannot be told: mgpu why tells of what waits already")
+    session.print_lines(lines)
+
+
 def send(session: Session, prepared: Prepared) -> int:
     """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
     try:

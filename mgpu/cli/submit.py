@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from mgpu.cli.options import OF_SUBMIT, job_options
 from mgpu.cli.session import Session, bad_request
-from mgpu.cli.submission import prepare, send
+from mgpu.cli.submission import prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
 from mgpu.client.http import NoMaster
 from mgpu.lean_typing import Any
@@ -41,6 +41,9 @@ def submit(session: Session, /, words: Words, **given: Any) -> int:
     Options of Slurm's sbatch are understood, or refused, as docs/slurm-options.md tells.
     """
     prepared = prepare(given, words, "batch")
+    if prepared.options.get("test_only"):
+        test_only(session, prepared)
+        return 0
     if prepared.options.get("interactive"):
         if prepared.options.get("array") or prepared.body["command"]["form"] == "lines":
             raise bad_request("--interactive follows one job, and an array is many", "leave out one of them")

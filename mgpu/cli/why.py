@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from mgpu.cli.filters import job_path
+from mgpu.cli.outcome import prospects
 from mgpu.cli.outcome import why as reason_of
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, command
-from mgpu.cli.text import clean, in_local_time, table, terminal_columns
+from mgpu.cli.text import clean, in_local_time, local_time, table, terminal_columns
+from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Example:
   mgpu why 17
 """
 LEAST_REASON = 24  # columns
+MOST_HOLDERS = 10
 
 
 @command(Argument("job_id", "ID"), examples=EXAMPLES)
 def why(session: Session, /, job_id: str) -> None:
-    """Tell why a job waits: the reason, and what each node has against it."""
+    """Tell why a job waits.
+
+    The reason; what each node has against it; who holds what it could use, and until when; when and where it is
+    expected to start; and what would let it start now.
+    """
     answer = session.call("GET", f"{job_path(job_id)}/why")
     if session.json:
         session.print_json(answer)
@@ -27,7 +34,21 @@ def why(session: Session, /, job_id: str) -> None:
     rows = [(clean(each["node"]), in_local_time(clean(each["reason"]))) for each in answer.get("nodes") or ()]
     if rows:
         lines += table(("NODE", "REASON"), wrapped(rows), shrink=((0, 12),), indent="  ")
-    session.print_lines(lines)
+    holders = answer.get("holders") or ()
+    if holders:
+        shown = [(str(one["job_id"]), clean(one["user"]), _until(one)) for one in holders[:MOST_HOLDERS]]
+        lines += table(("JOB", "USER", "ENDS"), shown, right=(0,), indent="  ")
+        if len(holders) > MOST_HOLDERS:
+            lines.append(f"  and {len(holders) - MOST_HOLDERS} more")
+    session.print_lines([*lines, *prospects(answer)])
+
+
+def _until(holder: dict[str, Any]) -> str:
+    """When the GPUs that it holds come back."""
+    if holder["gpus_until"] is None:
+        return "nobody can tell: it is out of sight, or nobody asks how long jobs run"
+    until = local_time(holder["gpus_until"])
+    return f"{until} at the latest" if holder["time_limit_s"] is not None else f"{until} is assumed: it has no limit"
 
 
 def wrapped(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:

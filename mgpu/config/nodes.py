@@ -216,6 +216,8 @@ def _node(entry: NodeDefaults, name: str, beside: Mapping[str, str]) -> NodeConf
             switch=entry.switch,
             gpu_memory_mib=None if entry.gpu_memory is None else entry.gpu_memory >> 20,
             maintenance=tuple(entry.maintenance),
+            cpus=entry.cpus,
+            host_memory_mib=None if entry.host_memory is None else entry.host_memory >> 20,
         ),
         external=external_policy(entry.external),
         network_address=beside["network.address"],

@@ -251,6 +251,8 @@ class NodeDefaults(Section):
     devices: Annotated[list[Count], Field(min_length=1)] | None = None
     gpu_type: str = ""
     gpu_memory: SizeBytes | None = None
+    cpus: Count | None = None
+    host_memory: SizeBytes | None = None
     partition: Names = []
     switch: str = ""
     network: Network = Network()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from mgpu.core.model import NodeName
-from mgpu.core.plan import Closed, NodeView, Window
+from mgpu.core.plan import Batch, Closed, NodeView, Window
 from mgpu.core.timelimit import render_time_limit
 
 
@@ -34,3 +35,10 @@ def closed_to(span_s: float, nodes: Iterable[NodeView], now: float, unlimited: b
             shorter = f"; with -t of at most {render_time_limit(left_s)} it could start now" if left_s else ""
             found.append((node.name, f"{words(first)}; {job} would run into it{shorter}"))
     return tuple(found)
+
+
+def closing(batches: Sequence[Batch], nodes: Sequence[NodeView], now: float) -> tuple[Batch, ...]:
+    """With the nodes that are closed to each."""
+    if not any(node.maintenance for node in nodes):
+        return tuple(batches)
+    return tuple(replace(batch, closed=closed_to(batch.span_s, nodes, now, batch.unlimited)) for batch in batches)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from operator import attrgetter, is_, is_not
 
+from mgpu.core.ask import Ask, ask_for
 from mgpu.core.capacity import Likeness, likeness
-from mgpu.core.feasible import Ask, ask_for
 from mgpu.core.model import NodeName, Request
 from mgpu.core.plan import Batch, NodeView, Reservation, Running, Snapshot
 from mgpu.core.policies import Candidate, Policy
@@ -133,7 +133,7 @@ def _group(batch: Batch) -> _Group:
     return batch.request, batch.avoid, tuple([name for name, _ in batch.closed])
 
 
-_PASSING = ("usable", "reason", "barred", "devices", "jobs", "exclusive")
+_PASSING = ("usable", "reason", "barred", "devices", "jobs", "exclusive", "claims")
 _lasting = attrgetter(*[each.name for each in fields(NodeView) if each.name not in _PASSING])
 
 

@@ -131,6 +131,8 @@ class Request:
     partition: str = ""
     exclusive: bool = False
     policy: str = ""  # "" = the cluster's default
+    cpus: int | None = None  # cores on each node; None = the share that goes with its GPUs
+    host_memory_mib: int | None = None  # likewise
 
 
 class ConditionKind(Word):

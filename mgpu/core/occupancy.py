@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from mgpu.core.model import DeviceUuid, JobId
+from mgpu.core.claims import NOT_COUNTED, claim_of
+from mgpu.core.model import DeviceUuid, JobId, Request
 from mgpu.core.plan import DeviceState, DeviceView, NodeView
 
 Spots = Mapping[DeviceUuid, int]  # where a node's devices stand in its view
@@ -30,14 +31,17 @@ def _state(device: DeviceView, state: DeviceState, reason: str, job_id: JobId | 
     )
 
 
-def taken(view: NodeView, spots: Spots, uuids: Collection[DeviceUuid], job_id: JobId, exclusive: bool) -> NodeView:
+def taken(view: NodeView, spots: Spots, uuids: Collection[DeviceUuid], job_id: JobId, request: Request) -> NodeView:
     """The job runs there."""
     words = f"held by job {job_id}"
     devices = list(view.devices)
     for at in [spots[uuid] for uuid in uuids]:
         devices[at] = _state(devices[at], DeviceState.ALLOCATED, words, job_id)
-    alone = job_id if exclusive else view.exclusive
-    return replace(view, devices=tuple(devices), jobs=view.jobs + 1, exclusive=alone)
+    alone = job_id if request.exclusive else view.exclusive
+    claims = view.claims
+    if view.there != NOT_COUNTED:
+        claims = (*claims, (job_id, claim_of(request, len(uuids), view.share)))
+    return replace(view, devices=tuple(devices), jobs=view.jobs + 1, exclusive=alone, claims=claims)
 
 
 def given_back(
@@ -54,4 +58,5 @@ def given_back(
         if devices[at].state is DeviceState.ALLOCATED:
             devices[at] = idle.devices[at] if idle else _state(devices[at], DeviceState.FREE, "", None)
     exclusive = None if view.exclusive in jobs else view.exclusive
-    return replace(view, devices=tuple(devices), jobs=view.jobs - len(jobs), exclusive=exclusive)
+    claims = tuple([claim for claim in view.claims if claim[0] not in jobs]) if view.claims else ()
+    return replace(view, devices=tuple(devices), jobs=view.jobs - len(jobs), exclusive=exclusive, claims=claims)

@@ -3,16 +3,18 @@
 Sized parts go to the first nodes in the policy's order. A wide job takes whole nodes and one remainder, and never more
 nodes than the inventory makes necessary: a job that fits one node is not split, one that fits two not cut into three.
 
+Several parts go to nodes at one switch where that is possible.
+
 Suspect GPUs are taken last: first the job is placed as if they were not there, and only where that fails with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from mgpu.core.feasible import Ask
+from mgpu.core.ask import Ask
 from mgpu.core.model import NodeName
 from mgpu.core.plan import DeviceView, PlacedPart
 from mgpu.core.policies import Candidate, Policy, ordered
@@ -53,9 +55,29 @@ def _place(
     for candidate in ordered(policy, need, candidates):
         by_kind.setdefault(candidate.kind, []).append(candidate)
     for of_kind in by_kind.values():
-        if shares := _shares(ask, of_kind, policy):
-            return parts_of(ask, nodes, shares, doubtful)
+        for near in _near(ask, of_kind):
+            if shares := _shares(ask, near, policy):
+                return parts_of(ask, nodes, shares, doubtful)
     return ()
+
+
+def _near(ask: Ask, candidates: list[Candidate]) -> Iterable[list[Candidate]]:
+    """What to try one after the other: those at one switch, the switch with least free first; then all, those at the
+    switch with most free first, so that a job which needs several is cut into few."""
+    at: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        at.setdefault(candidate.node.switch, []).append(candidate)
+    if len(at) < 2 or ask.shape.named or len(ask.sizes) == 1 or _on_one_node(ask, candidates):
+        return (candidates,)
+    free = {switch: sum(len(candidate.free) for candidate in there) for switch, there in at.items()}
+    known = sorted((switch for switch in at if switch), key=lambda switch: free[switch])
+    least_first = [at[switch] for switch in known if free[switch] >= ask.shape.total]
+    together = [candidate for switch in reversed(known) for candidate in at[switch]]
+    return (*least_first, together + at.get("", []))
+
+
+def _on_one_node(ask: Ask, candidates: Iterable[Candidate]) -> bool:
+    return not ask.sizes and any(len(candidate.free) >= ask.shape.total for candidate in candidates)
 
 
 def _shares(ask: Ask, candidates: list[Candidate], policy: Policy) -> list[Share]:

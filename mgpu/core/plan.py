@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mgpu.core.claims import NOT_COUNTED, Claim, Claims
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request, Word
 
 # --- what it is made from -------------------------------------------------------------------------------------------
@@ -39,6 +40,8 @@ class NodeFacts:
     switch: str = ""
     gpu_memory_mib: int | None = None
     maintenance: tuple[Window, ...] = ()
+    cpus: int | None = None  # those that jobs may have; None = all that the node has
+    host_memory_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class NodeHolds:
     """What our own jobs have on one node: by device, and how their processes are told from others'.
 
     `tokens` and `sessions` are those of attempts that still hold something there; `elsewhere`, of those on other nodes,
-    which may be this machine under another name.
+    which may be this machine under another name. `asked`: each job's request, and how many GPUs it has there.
     """
 
     devices: Mapping[DeviceUuid, JobId] = field(default_factory=dict)
@@ -89,6 +92,7 @@ class NodeHolds:
     sessions: Mapping[int, JobId] = field(default_factory=dict)
     jobs: int = 0
     exclusive: JobId | None = None
+    asked: Mapping[JobId, tuple[Request, int]] = field(default_factory=dict)
     elsewhere: Mapping[str, tuple[JobId, NodeName]] = field(default_factory=dict, compare=False)
 
 
@@ -161,6 +165,9 @@ class NodeView:
     links: tuple[tuple[int, int, int], ...] = ()  # NVLink: (GPU, GPU, links) of each linked pair
     maintenance: tuple[Window, ...] = ()
     barred: Barred | None = None  # of what is not usable
+    there: Claim = NOT_COUNTED  # cores and host memory
+    share: Claim = NOT_COUNTED  # of these, with each GPU
+    claims: Claims = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +202,7 @@ class Running:
     job_id: JobId
     until: float
     parts: tuple[tuple[NodeName, tuple[DeviceUuid, ...]], ...]
+    array: JobId | None = None
 
 
 Closed = tuple[tuple[NodeName, str], ...]  # nodes that may not be used for now, each with the reason
@@ -261,4 +269,4 @@ class Reservation:
     job_id: JobId
     at: float
     parts: tuple[PlacedPart, ...]
-    exclusive: bool = False
+    request: Request

@@ -12,10 +12,10 @@ from typing import Any
 
 from mgpu.core import array, hostlist
 from mgpu.core import payload as read
+from mgpu.core.ask import impossible
 from mgpu.core.capacity import known_indices
 from mgpu.core.dependency import parse_dependency
 from mgpu.core.errors import RequestError
-from mgpu.core.feasible import impossible
 from mgpu.core.gputype import check_types, parse_types
 from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, NodeName, Request
 from mgpu.core.partitions import admit
@@ -29,15 +29,16 @@ _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "dependency", "kill_on_invalid_dep", "array"),
-    *("exclusive", "setup"),
+    *("exclusive", "setup", "cpus_per_task", "mem"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_MEMORY = re.compile(r"(?P<size>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>[MGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
-_UNITS_MIB = {"M": 1, "": 1024, "G": 1024, "T": 1024 * 1024}
+_MEMORY = re.compile(r"(?P<size>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>[KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_UNITS_MIB: Mapping[str, float] = {"K": 1 / 1024, "M": 1, "": 1024, "G": 1024, "T": 1024 * 1024}
 _INDICES = re.compile(r"\d{1,3}(?:-\d{1,3})?", re.ASCII)
 _MAX_INDICES = 1000
 _NAME_LENGTH = 64
+_MAX_CPUS = 65536
 _MAX_PRIORITY = 1_000_000
 
 
@@ -103,6 +104,8 @@ def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Requ
         partition=",".join(dict.fromkeys(filter(None, read.line(options, "partition").split(",")))),
         exclusive=read.flag(options, "exclusive"),
         policy=read.line(options, "policy", 200),
+        cpus=read.whole(options, "cpus_per_task", "-c", 0, _MAX_CPUS),
+        host_memory_mib=_host_memory(read.line(options, "mem", 64)),
     )
     if request.policy and request.policy not in POLICIES:
         near = read.did_you_mean(request.policy, list(POLICIES))
@@ -115,11 +118,25 @@ def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Requ
 
 def parse_memory_mib(word: str) -> int:
     """`24G`, `24` (GiB), `24576M`, `0.5T` -> MiB."""
-    found = _MEMORY.fullmatch(word.strip())
-    size = float(found["size"]) * _UNITS_MIB[found["unit"].upper()] if found else 0
-    if size < 1:
+    if (size := _mib(word, _UNITS_MIB)) < 1:
         raise RequestError(f"--gpu-mem '{read.shown(word)}' cannot be read: write 24G, 24576M, or 24 (GiB)")
-    return int(size)
+    return size
+
+
+def _host_memory(word: str) -> int | None:
+    """Without a unit MiB, as Slurm has it: of the two that people could mean, the one that scripts say."""
+    if not word:
+        return None
+    if (size := _mib(word, {**_UNITS_MIB, "": 1})) < 1:
+        hint = "; for all of a node: --exclusive" if word.strip() == "0" else ""
+        raise RequestError(f"--mem '{read.shown(word)}' cannot be read: write 64G, 65536M, or 65536 (MiB){hint}")
+    return size
+
+
+def _mib(word: str, units: Mapping[str, float]) -> int:
+    """0 = cannot be read."""
+    found = _MEMORY.fullmatch(word.strip())
+    return int(float(found["size"]) * units[found["unit"].upper()]) if found else 0
 
 
 # --- nodes and GPUs -------------------------------------------------------------------------------------------------

@@ -10,14 +10,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
 
-from mgpu.core import maintenance
+from mgpu.core import claims, maintenance
+from mgpu.core.claims import NOT_COUNTED
 from mgpu.core.memory import Examined
 from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.occupancy import given_back
 from mgpu.core.placement import place
 from mgpu.core.plan import Batch, DeviceState, PlacedPart, Reservation, Running
 from mgpu.core.policies import Candidate, Policy
-from mgpu.core.rooms import Room, Rooms
+from mgpu.core.rooms import Room, Rooms, counted
 
 
 class Forecast:
@@ -59,7 +60,7 @@ class Forecast:
         views = [self._rooms[part.node].view for part in parts]
         if any(view.maintenance for view in views) and maintenance.closed_to(batch.span_s, views, at):
             return None
-        return Reservation(job_id, at, parts, batch.request.exclusive)
+        return Reservation(job_id, at, parts, batch.request)
 
     def _least(self, known: Examined) -> int | None:
         """How many have to end until the numbers of free devices would do, whatever these are; None = they never do."""
@@ -128,4 +129,8 @@ def _after(room: Room, uuids: Collection[DeviceUuid], jobs: Collection[JobId], a
     devices, spots = room.view.devices, room.spots
     places = sorted([spots[uuid] for uuid in uuids if uuid in spots])
     back = [devices[at] for at in places if devices[at].state is DeviceState.ALLOCATED]
-    return room._replace(view=view, free=(*back, *room.free))
+    after = room._replace(view=view, free=(*back, *room.free))
+    if room.rest == NOT_COUNTED:
+        return after
+    ended = set(jobs)
+    return counted(after, claims.minus(room.view.there, (claim for one, claim in room.view.claims if one not in ended)))

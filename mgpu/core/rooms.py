@@ -11,9 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mgpu.core import capacity as cap
-from mgpu.core.feasible import Ask
+from mgpu.core import claims
+from mgpu.core.ask import Ask
+from mgpu.core.claims import NOT_COUNTED, Claim
+from mgpu.core.feasible import within
 from mgpu.core.gputype import kind_of
-from mgpu.core.model import DeviceUuid, NodeName
+from mgpu.core.model import DeviceUuid, NodeName, Request
 from mgpu.core.occupancy import Spots, spots_of
 from mgpu.core.plan import DeviceState, DeviceView, NodeView
 
@@ -21,17 +24,21 @@ Devices = tuple[DeviceView, ...]
 Offer = Mapping[str, Devices]  # free devices by kind; one kind "" if kinds may differ
 NOTHING: Offer = {}
 NO_DEVICES: Offer = {"": ()}
+ASKS_NOTHING = Request()
 
 
 class Room(NamedTuple):
     """`alike`: the kind of all its devices, if nothing tells them apart; None = each is looked at. `doubtful`: there
-    are suspects among the free."""
+    are suspects among the free. `rest`: the cores and host memory that are left, `most`: the GPUs that a job may have
+    for the sake of these if it asks for neither, None = all."""
 
     view: NodeView
     free: Devices
     alike: str | None
     spots: Spots
     doubtful: bool
+    rest: Claim = NOT_COUNTED
+    most: int | None = None
 
     @property
     def open(self) -> bool:
@@ -41,7 +48,12 @@ class Room(NamedTuple):
 def room_of(view: NodeView, alike: str | None, spots: Spots | None = None) -> Room:
     is_free = DeviceState.FREE
     free = tuple([device for device in view.devices if device.state is is_free])
-    return Room(view, free, alike, spots or spots_of(view), True in [device.suspect for device in free])
+    room = Room(view, free, alike, spots or spots_of(view), True in [device.suspect for device in free])
+    return room if view.there == NOT_COUNTED else counted(room, claims.left(view))
+
+
+def counted(room: Room, rest: Claim) -> Room:
+    return room._replace(rest=rest, most=claims.gpus_within(rest, ASKS_NOTHING, room.view.share))
 
 
 def alike(view: NodeView) -> str | None:
@@ -60,6 +72,11 @@ def offer(room: Room, ask: Ask, allowed: Collection[NodeName]) -> Offer:
     if request.exclusive and (view.jobs or not _all_free(room)):
         return NOTHING
     need = ask.need_on(view.name)
+    most = room.most
+    if request.cpus is not None or request.host_memory_mib is not None:
+        most = claims.gpus_within(room.rest, request, view.share)
+    if most is not None and most < need:
+        return NOTHING
     if not need:
         return NO_DEVICES
     if len(room.free) < need:
@@ -67,13 +84,13 @@ def offer(room: Room, ask: Ask, allowed: Collection[NodeName]) -> Offer:
     if room.alike is not None and not request.gpu_ids and not request.pins:
         if not cap.is_of_kind(room.free[0], ask.kinds) or not cap.has_memory(room.free[0], request):
             return NOTHING
-        return {"" if request.mixed else room.alike: room.free}
+        return {"" if request.mixed else room.alike: within(room.free, most)}
     indices = cap.wanted_indices(request, view)
     groups: dict[str, list[DeviceView]] = {}
     for device in room.free:
         if cap.qualifies(device, indices, request, ask.kinds):
             groups.setdefault("" if request.mixed else kind_of(device), []).append(device)
-    return {kind: tuple(devices) for kind, devices in groups.items() if len(devices) >= need}
+    return {kind: within(tuple(devices), most) for kind, devices in groups.items() if len(devices) >= need}
 
 
 def _all_free(room: Room) -> bool:
@@ -81,10 +98,12 @@ def _all_free(room: Room) -> bool:
     return sound == len(room.free)
 
 
-def without(room: Room, uuids: Collection[DeviceUuid]) -> Room:
+def without(room: Room, uuids: Collection[DeviceUuid], view: NodeView) -> Room:
+    """These devices taken, by what `view` shows."""
     gone = frozenset(uuids)
     free = tuple([device for device in room.free if device.uuid not in gone])
-    return Room(room.view, free, room.alike, room.spots, room.doubtful)
+    left = Room(view, free, room.alike, room.spots, room.doubtful)
+    return left if view.there == NOT_COUNTED else counted(left, claims.left(view))
 
 
 class Rooms:
@@ -93,10 +112,11 @@ class Rooms:
     def __init__(self, rooms: Iterable[Room]) -> None:
         self._rooms = list(rooms)
         self._at = {room.view.name: at for at, room in enumerate(self._rooms)}
+        self.switches = len({room.view.switch for room in self._rooms})
         self._by_free: dict[int, list[int]] = {}  # the places of the open rooms with so many free devices
         self.free = 0  # devices, in open rooms
         self.doubtful = False  # suspects are, or were, among them
-        self.uneven = False  # or devices that differ within a node
+        self.uneven = False  # or devices that differ within a node, or are not all to be had
         self.kinds: set[str | None] = set()
         for at, room in enumerate(self._rooms):
             self._enter(at, room)
@@ -112,7 +132,7 @@ class Rooms:
 
     def copy(self) -> Rooms:
         twin = Rooms.__new__(Rooms)
-        twin._rooms, twin._at = self._rooms.copy(), self._at
+        twin._rooms, twin._at, twin.switches = self._rooms.copy(), self._at, self.switches
         twin._by_free = {count: places.copy() for count, places in self._by_free.items()}
         twin.free, twin.doubtful, twin.uneven, twin.kinds = self.free, self.doubtful, self.uneven, set(self.kinds)
         return twin
@@ -144,7 +164,7 @@ class Rooms:
         self.free += count
         if count:
             self.doubtful = self.doubtful or room.doubtful
-            self.uneven = self.uneven or room.alike is None
+            self.uneven = self.uneven or room.alike is None or (room.most is not None and room.most < count)
             self.kinds.add(room.alike)
 
     def with_free(self, need: int) -> list[Room]:

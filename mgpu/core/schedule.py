@@ -19,7 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from mgpu.core import shortcut
+from mgpu.core import claims, shortcut
+from mgpu.core.claims import NOT_COUNTED
 from mgpu.core.memory import Examined, Memory
 from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.occupancy import taken
@@ -27,7 +28,7 @@ from mgpu.core.placement import place
 from mgpu.core.plan import Backfill, Batch, PendingJob, PlacedPart, Reservation, Running, Snapshot, Start, Wait
 from mgpu.core.policies import BUILT_IN, POLICIES, Policy, PolicyError
 from mgpu.core.reservation import Forecast
-from mgpu.core.rooms import Room, Rooms, without
+from mgpu.core.rooms import Room, Rooms, counted, without
 from mgpu.core.turns import Turns
 from mgpu.core.waits import Blocked, Explainer, Plan, Waits, too_early
 
@@ -88,6 +89,7 @@ class _Planner:
     promise_in: float = inf  # seconds until the reservation begins
     undecided: list[tuple[Batch, PendingJob, Examined, Policy]] = field(default_factory=list)  # who may get it
     unfit: set[tuple[int, bool]] = field(default_factory=set)  # requests that did not fit, among all rooms or the kept
+    over: set[JobId] = field(default_factory=set)  # jobs that will have ended when the reservation begins
     untold: set[tuple[int, float]] = field(default_factory=set)  # requests of which it cannot be told when they start
     started: list[Running] = field(default_factory=list)
     changed: set[NodeName] = field(default_factory=set)  # nodes where something starts
@@ -153,15 +155,18 @@ class _Planner:
 
     def _take(self, batch: Batch, job: PendingJob, parts: Sequence[PlacedPart]) -> None:
         kept_apart = self.kept is not self.rooms
+        until = self.snapshot.now + batch.span_s
+        if self.reservation is not None and until <= self.reservation.at:
+            self.over.add(job.job_id)
         for part in parts:
             room = self.rooms[part.node]
-            view = taken(room.view, room.spots, part.uuids, job.job_id, batch.request.exclusive)
-            room = without(room, part.uuids)._replace(view=view)
+            view = taken(room.view, room.spots, part.uuids, job.job_id, batch.request)
+            room = without(room, part.uuids, view)
             self.rooms.put(room)
             self.changed.add(part.node)
             if kept_apart:
                 self.kept.put(self._beside_the_promise(room))
-        self.started.append(Running(job.job_id, self.snapshot.now + batch.span_s, _held(parts)))
+        self.started.append(Running(job.job_id, until, _held(parts)))
 
     def _turn_away(self, batch: Batch, job: PendingJob, known: Examined, policy: Policy) -> Blocked:
         backfill = self.snapshot.backfill
@@ -196,6 +201,7 @@ class _Planner:
             self.reservation = found
             self.promise_in = found.at - self.snapshot.now
             self.promised = {part.node: part for part in found.parts}
+            self.over = {one.job_id for one in (*self.snapshot.running, *self.started) if one.until <= found.at}
             self.kept = self.rooms.copy()
             for name in self.promised:
                 self.kept.put(self._beside_the_promise(self.rooms[name]))
@@ -217,10 +223,16 @@ class _Planner:
         part = self.promised.get(room.view.name)
         if part is None or self.reservation is None:
             return room
-        room = without(room, part.uuids)
-        if self.reservation.exclusive:
-            return room._replace(view=replace(room.view, exclusive=self.reservation.job_id))
-        return room
+        view, promise = room.view, self.reservation
+        if promise.request.exclusive:
+            view = replace(view, exclusive=promise.job_id)
+        room = without(room, part.uuids, view)
+        if room.rest == NOT_COUNTED:
+            return room
+        # cores and memory are no matter of which: what comes back until then may be what it gets
+        held = [claim for job_id, claim in view.claims if job_id not in self.over]
+        then = claims.minus(view.there, (*held, claims.claim_of(promise.request, len(part.uuids), view.share)))
+        return counted(room, claims.least(room.rest, then))
 
 
 def _held(parts: Sequence[PlacedPart]) -> tuple[tuple[NodeName, tuple[DeviceUuid, ...]], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from mgpu.core.feasible import Ask
+from mgpu.core.ask import Ask
 from mgpu.core.model import NodeName
 from mgpu.core.placement import Share, parts_of
 from mgpu.core.plan import PlacedPart
@@ -24,6 +24,10 @@ def applies(ask: Ask, rooms: Rooms, policy: Policy) -> bool:
     if policy not in BUILT_IN or rooms.doubtful or rooms.uneven:
         return False
     if request.exclusive or request.pins or request.gpu_ids or not ask.shape.total:
+        return False
+    if request.cpus is not None or request.host_memory_mib is not None:
+        return False
+    if rooms.switches > 1 and len(ask.sizes) != 1:
         return False
     if ask.sizes:
         return ask.sizes[0] == ask.sizes[-1]

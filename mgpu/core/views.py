@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mgpu.core.feasible import gib
+from mgpu.core.amounts import gib
+from mgpu.core.claims import Claim, claim_of, share_of
 from mgpu.core.launch import NO_UUID
 from mgpu.core.marks import words
 from mgpu.core.model import DeviceUuid, JobId, NodeState
-from mgpu.core.observation import WHOLE, GpuProcess, GpuReading, MarkKind, Node, Observation
+from mgpu.core.observation import WHOLE, GpuProcess, GpuReading, Machine, MarkKind, Node, Observation
 from mgpu.core.plan import Barred, DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
 from mgpu.core.probe import UNREADABLE_PID
 from mgpu.core.smi.text import printable
@@ -36,6 +37,8 @@ def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: External
     trouble = node.observation.trouble if node.observation else ""
     drained, silent = _why_drained(node), _why_unusable(node)
     down = "; ".join(filter(None, (drained, silent))) or trouble
+    there = _there(facts, node.observation)
+    share = share_of(there, len(devices))
     return NodeView(
         name=facts.name,
         usable=not down,
@@ -51,6 +54,9 @@ def node_view(facts: NodeFacts, node: Node, holds: NodeHolds, external: External
         only=facts.devices,
         maintenance=facts.maintenance,
         links=node.observation.machine.links if node.observation else (),
+        there=there,
+        share=share,
+        claims=tuple((job_id, claim_of(request, gpus, share)) for job_id, (request, gpus) in holds.asked.items()),
     )
 
 
@@ -67,6 +73,15 @@ def foreign(observation: Observation, uuid: DeviceUuid, holds: NodeHolds, extern
         and not (holder is not None and _job_of(process, holds) == holder)
         and _counts(process, external, alone)
     ]
+
+
+def _there(facts: NodeFacts, seen: Observation | None) -> Claim:
+    """Cores and memory that jobs may claim: the inventory's word, else what the node tells."""
+    machine = seen.machine if seen else Machine()
+    return Claim(
+        machine.cpus if facts.cpus is None else facts.cpus,
+        machine.memory_total_mib if facts.host_memory_mib is None else facts.host_memory_mib,
+    )
 
 
 # --- the node -------------------------------------------------------------------------------------------------------

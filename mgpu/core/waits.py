@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from mgpu.core.array import shown_id
-from mgpu.core.feasible import Ask, enough, examine
+from mgpu.core.ask import Ask, enough
+from mgpu.core.feasible import examine
 from mgpu.core.hostlist import fold
 from mgpu.core.model import HELD_BY_ADMIN, Job, JobId, NodeName
 from mgpu.core.placement import place

@@ -19,7 +19,7 @@ from mgpu.core.marks import Order
 from mgpu.core.memory import Memory
 from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node
-from mgpu.core.plan import NodeView, Start, Wait
+from mgpu.core.plan import NodeView, Snapshot, Start, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
 from mgpu.core.residue import Residue
@@ -93,6 +93,7 @@ class Master:
         self._views: tuple[NodeView, ...] = ()
         self._waiting = Waiting(store, planning.spans(config))
         self._waits: Mapping[JobId, Wait] = {}
+        self._asked: planning.Asked = (), ()
         self._plan_in = 0.0  # seconds until a job's back-off ends
         self._gone: dict[NodeName, deque[Gone]] = {}
         self._probing = Probing(self._links, config, self.stopping, clock)
@@ -234,11 +235,11 @@ class Master:
             queue = self._waiting.read()
             for job_id in lost:
                 self._spool.notify(job_id)
-        barred = self._waiting.barred
+        barred, self._asked = self._waiting.barred, queue.at(now)
         if not queue:
             self._waits, self._plan_in = dict(barred), self._config.heartbeat_interval_s
             return board
-        snapshot = planning.snapshot(self._config, self._views, queue, board, now)
+        snapshot = planning.snapshot(self._config, self._views, self._asked, board, now)
         later = [job.not_before - now for job in snapshot.later]
         self._plan_in = min(later, default=self._config.heartbeat_interval_s)
         plan = schedule.plan(snapshot, self._policies, self._memory)
@@ -346,12 +347,19 @@ class Master:
     def wake(self) -> None:
         self.inbox.wake()
 
-    def views(self) -> Sequence[NodeView]:
+    def views(self) -> tuple[NodeView, ...]:
         self._probing.await_first()
         return self._views
 
     def waits(self) -> Mapping[JobId, Wait]:
         return self._waits
+
+    def what_if(self, job: Job | None = None) -> tuple[Snapshot, Mapping[str, Policy]]:
+        with self._store.read() as reader:
+            board = Board.read(reader)
+        more = self._waiting.pending(job, job.not_before) if job else None
+        now = self._clock.now()
+        return planning.what_if(self._config, self.views(), self._asked, board, now, more), self._policies
 
     def watch(self, job_id: JobId, on: bool) -> None:
         self._collector.watch(job_id, on)

@@ -15,9 +15,19 @@ from typing import NamedTuple
 from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
 from mgpu.core.array import to_come
-from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
+from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part, Request
 from mgpu.core.observation import Node, Observation
-from mgpu.core.plan import Backfill, Barred, NodeHolds, NodeView, Running, Snapshot, Start
+from mgpu.core.plan import (
+    Backfill,
+    Barred,
+    Batch,
+    NodeHolds,
+    NodeView,
+    PendingJob,
+    Running,
+    Snapshot,
+    Start,
+)
 from mgpu.core.queue import Queue
 from mgpu.core.views import node_view
 from mgpu.master.absorb import WHO
@@ -100,6 +110,7 @@ def _holds(board: Board) -> dict[NodeName, NodeHolds]:
     sessions: dict[NodeName, dict[int, JobId]] = {}
     jobs: dict[NodeName, int] = {}
     exclusive: dict[NodeName, JobId] = {}
+    asked: dict[NodeName, dict[JobId, tuple[Request, int]]] = {}
     for item, part in board.parts():
         if not part.state.holds_devices:
             continue
@@ -108,11 +119,14 @@ def _holds(board: Board) -> dict[NodeName, NodeHolds]:
         tokens.setdefault(part.node, {})[item.attempt.token] = job_id
         if part.pid is not None:
             sessions.setdefault(part.node, {})[part.pid] = job_id
+        asked.setdefault(part.node, {})[job_id] = item.job.spec.request, len(part.uuids)
         jobs[part.node] = jobs.get(part.node, 0) + 1
         if item.job.spec.request.exclusive:
             exclusive[part.node] = job_id
     return {
-        name: NodeHolds(devices[name], tokens[name], sessions.get(name, {}), jobs[name], exclusive.get(name))
+        name: NodeHolds(
+            devices[name], tokens[name], sessions.get(name, {}), jobs[name], exclusive.get(name), asked[name]
+        )
         for name in jobs
     }
 
@@ -131,16 +145,30 @@ def _without(node: Node, gone: Sequence[Gone]) -> Node:
     return replace(node, observation=replace(seen, processes=left))
 
 
-def snapshot(config: Config, nodes: tuple[NodeView, ...], queue: Queue, board: Board, now: float) -> Snapshot:
-    batches, later = queue.at(now)
-    if any(node.maintenance for node in nodes):
-        batches = tuple(
-            replace(batch, closed=maintenance.closed_to(batch.span_s, nodes, now, batch.unlimited)) for batch in batches
-        )
+Asked = tuple[tuple[Batch, ...], tuple[PendingJob, ...]]  # jobs that may start now, and those that may not yet
+
+
+def snapshot(config: Config, nodes: tuple[NodeView, ...], asked: Asked, board: Board, now: float) -> Snapshot:
+    batches, later = asked
+    batches = maintenance.closing(batches, nodes, now)
     backfill = Backfill(config.backfill)
     running = () if backfill is Backfill.SKIP else _running(board, spans(config), now)
     tasks = Counter(item.job.array_id for item in board if item.current and item.job.array_id is not None)
     return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill, tasks)
+
+
+def what_if(
+    config: Config, nodes: tuple[NodeView, ...], asked: Asked, board: Board, now: float, more: PendingJob | None
+) -> Snapshot:
+    """`asked`: of the last pass, which may have started some of these."""
+    started = {item.job.job_id for item in board if item.job.state is JobState.RUNNING}
+    batches, later = asked
+    left = ((batch, tuple(job for job in batch.jobs if job.job_id not in started)) for batch in batches)
+    batches = tuple(replace(batch, jobs=jobs) for batch, jobs in left if jobs)
+    if more is not None:
+        alone, not_yet = Queue([more]).at(now)
+        batches, later = (*batches, *alone), (*later, *not_yet)
+    return snapshot(config, nodes, (batches, later), board, now)
 
 
 def _running(board: Board, span_s: Callable[[Job], float], now: float) -> tuple[Running, ...]:
@@ -151,7 +179,8 @@ def _running(board: Board, span_s: Callable[[Job], float], now: float) -> tuple[
         if held and all(part.state is not AttemptState.LOST for part in held):
             began = min((part.started for part in held if part.started is not None), default=item.attempt.created)
             until = _until(began, span_s(item.job), item.job.spec.time_limit_s is not None, now)
-            found.append(Running(item.job.job_id, until, tuple((part.node, part.uuids) for part in held)))
+            parts = tuple((part.node, part.uuids) for part in held)
+            found.append(Running(item.job.job_id, until, parts, item.job.array_id))
     return tuple(found)
 
 

@@ -90,7 +90,7 @@ class Waiting:
         elif verdict.at is None:
             self._barred[job.job_id] = Wait(NEVER if verdict.never else "Dependency", verdict.detail)
         else:
-            queue.put(self._pending(job, verdict.at))
+            queue.put(self.pending(job, verdict.at))
             return
         queue.drop(job.job_id)
 
@@ -99,7 +99,8 @@ class Waiting:
         self._barred.pop(job_id, None)
         self._dependents.drop(job_id)
 
-    def _pending(self, job: Job, not_before: float) -> PendingJob:
+    def pending(self, job: Job, not_before: float) -> PendingJob:
+        """As the planner is told of it."""
         span_s = self._span_s(job)
         return PendingJob(
             job.job_id,

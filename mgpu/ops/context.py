@@ -13,7 +13,8 @@ from mgpu.core.array import shown_id
 from mgpu.core.errors import NotAllowed, NotFound
 from mgpu.core.marks import Order
 from mgpu.core.model import Audit, Job, JobId, NodeName
-from mgpu.core.plan import NodeView, Wait
+from mgpu.core.plan import NodeView, Snapshot, Wait
+from mgpu.core.policies import Policy
 from mgpu.core.residue import Residue
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
@@ -90,6 +91,9 @@ class Control(Protocol):
 
     def waits(self) -> Mapping[JobId, Wait]:
         """Of the last plan."""
+
+    def what_if(self, job: Job | None = None) -> tuple[Snapshot, Mapping[str, Policy]]:
+        """What the planner would be given now, for those who ask it; with one more job."""
 
     def watch(self, job_id: JobId, on: bool) -> None:
         """Somebody begins or ceases to follow this job's output live (counted)."""

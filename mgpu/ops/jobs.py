@@ -11,7 +11,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.model import Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
-from mgpu.ops import render
+from mgpu.ops import outlook, render
 from mgpu.ops.arrays import find
 from mgpu.ops.context import Context
 from mgpu.ops.render import Json
@@ -23,12 +23,17 @@ MOST = 100_000
 MOST_NAMES = 300
 
 
-def list_jobs(context: Context, wanted: JobFilter) -> Json:
+def list_jobs(context: Context, wanted: JobFilter, start: bool = False) -> Json:
+    """`start`: also when and where each that waits is expected to start."""
     with context.store.read() as r:
         jobs = r.jobs(wanted)
         parts = r.parts_of_jobs(job.job_id for job in jobs)
     waits = context.control.waits()
-    return {"jobs": [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]}
+    rows = [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]
+    if start:
+        starts = outlook.expected(context)
+        rows = [{**row, **outlook.told(starts.get(job.job_id))} for row, job in zip(rows, jobs, strict=True)]
+    return {"jobs": rows}
 
 
 def show_job(context: Context, named: Reference) -> Json:
@@ -71,7 +76,7 @@ def why(context: Context, named: Reference) -> Json:
         "nodes": [],
     }
     if job.state is JobState.PENDING:
-        return {**answer, **_waiting(job, wait)}
+        return {**answer, **_waiting(job, wait), **outlook.of(context, job)}
     if not job.detail:
         answer["detail"] = _where(parts) if job.state is JobState.RUNNING else _how_it_ended(job)
     answer["nodes"] = [{"node": part.node, "reason": part.reason} for part in parts if part.reason]

@@ -58,6 +58,8 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "detail": waiting_for(value, waits) if waits else value.detail,
         "kind": value.spec.kind.value,
         "partition": value.spec.request.partition,
+        "cpus_per_task": value.spec.request.cpus,
+        "mem_mib": value.spec.request.host_memory_mib,
         "priority": value.spec.priority,
         "time_limit_s": value.spec.time_limit_s,
         "stop": value.stop,
@@ -130,18 +132,21 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, jobs: Mapping[
         "jobs": view.jobs if view else 0,
         "connection": config.connection,
         "notes": list(seen.notes) if seen else [],
-        "machine": machine(seen) if seen else {},
+        "machine": machine(seen, view) if seen else {},
     }
 
 
-def machine(seen: Observation) -> Json:
-    """What the node has besides GPUs, without what nobody told."""
+def machine(seen: Observation, view: NodeView | None) -> Json:
+    """What the node has besides GPUs, and how much of it jobs claim, without what nobody told."""
     told = seen.machine
+    claims = [claim for _, claim in view.claims] if view else []
     facts = {
         "driver": told.driver,
         "cuda": told.cuda,
         "cpus": told.cpus,
         "load": told.load,
+        "cpus_claimed": sum(claim.cpus or 0 for claim in claims) or None,
+        "memory_claimed_mib": sum(claim.memory_mib or 0 for claim in claims) or None,
         "memory_total_mib": told.memory_total_mib,
         "memory_available_mib": told.memory_available_mib,
         "disk_free_mib": told.disk_free_mib,

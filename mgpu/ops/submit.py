@@ -40,14 +40,13 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
         known = r.job_by_request(request_id)
     if known is not None:
         return _known(known, caller)
-    spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
-    job = _job(request_id, caller, spec, read.Options(read.mapping(payload, "options")))
+    job, notices = read_job(context, caller, payload, request_id)
     with context.store.write() as w:
         job = _with_rows(w, job)
         notices += _dependency_notices(w, job)
         job_id, created = w.add_job(job)
         if created:
-            w.audit(Audit(job.submit_time, caller.user, "submit", job_id=job_id, detail=spec.name))
+            w.audit(Audit(job.submit_time, caller.user, "submit", job_id=job_id, detail=job.spec.name))
         else:
             known = w.job(job_id)
     if known is not None:
@@ -61,6 +60,14 @@ def parse_request_id(payload: Mapping[str, Any]) -> str:
     if not isinstance(request_id, str) or not _REQUEST_ID.fullmatch(request_id):
         raise RequestError("request_id must be 8 to 64 hexadecimal digits, new for each wish")
     return request_id
+
+
+def read_job(
+    context: Context, caller: Caller, payload: Mapping[str, Any], request_id: str = ""
+) -> tuple[Job, list[str]]:
+    """The job that it means, and notices. Raises as `submit` does."""
+    spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
+    return _job(request_id, caller, spec, read.Options(read.mapping(payload, "options"))), notices
 
 
 def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options) -> Job:

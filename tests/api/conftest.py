@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +23,13 @@ from mgpu.core.errors import MgpuError
 from mgpu.core.marks import Order
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, NodeState, Part
 from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
-from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView, Wait
+from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView, Snapshot, Wait
+from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.residue import Residue
 from mgpu.core.views import node_view
+from mgpu.master import planning
+from mgpu.master.board import Board
+from mgpu.master.waiting import Waiting
 from mgpu.ops.context import Context, HostKey, HostKeys
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -120,6 +124,14 @@ class Desk:
 
     def waits(self) -> dict[JobId, Wait]:
         return self.planned
+
+    def what_if(self, job: Job | None = None) -> tuple[Snapshot, Mapping[str, Policy]]:
+        with self._store.read() as r:
+            board = Board.read(r)
+        waiting = Waiting(self._store, planning.spans(self._config))
+        more = None if job is None else waiting.pending(job, job.not_before)
+        now = clock.now()
+        return planning.what_if(self._config, tuple(self.views()), waiting.read().at(now), board, now, more), POLICIES
 
     def watch(self, job_id: JobId, on: bool) -> None:
         self.watched.append((job_id, on))

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from mgpu import clock
 from mgpu.client import http
 from mgpu.core.array import Reference
 from mgpu.core.model import AttemptState, JobState, NodeName
 from mgpu.core.plan import PartitionFacts, Wait
 from mgpu.ops import cancel as ops_cancel
 from mgpu.ops import output as ops_output
+from mgpu.ops import render
 from mgpu.ops import update as ops_update
 from mgpu.ops.context import Caller
 from mgpu.ops.output import OutputRequest
@@ -68,13 +70,37 @@ def test_a_job_that_waits_shows_the_plans_reason(served):
     assert job["allocation"] == []
     assert job["submit_time"].endswith("Z")
     why = served.ask("GET", f"/v1/jobs/{job_id}/why")[1]
+    assert (why.pop("expected_start") <= render.moment(clock.now()), len(why.pop("expected_on"))) == (True, 2)
     assert why == {
         "job_id": job_id,
         "state": "PENDING",
         "reason": "Resources",
         "detail": "2 GPUs free",
         "nodes": [{"node": "gpu01", "reason": "busy"}],
+        "sooner": [],
+        "holders": [],
     }
+
+
+def test_what_is_to_be_expected(served):
+    """gpu01 has one GPU with a job on it and one with a stranger, gpu02 two that are free."""
+    first = served.submit(gpus="1", time="10")
+    served.start(first)
+    served.change_job(first, state=JobState.RUNNING, attempt=1, start_time=5.0)
+    there = {"gpus": "1", "nodelist": "gpu01", "time": "5"}
+    waits = served.submit("1" * 8, **there)
+    why = served.ask("GET", f"/v1/jobs/{waits}/why")[1]
+    (holder,) = why["holders"]
+    assert (holder["job_id"], holder["time_limit_s"], holder["gpus_until"]) == (first, 600, why["expected_start"])
+    assert (why["expected_on"], why["sooner"]) == ([{"node": "gpu01", "devices": [0]}], ["without -w"])
+    listed = served.ask("GET", "/v1/jobs?states=PENDING&start=1")[1]["jobs"]
+    assert [(job["job_id"], bool(job["expected_start"])) for job in listed] == [(waits, True)]
+    status, answer = served.ask("POST", "/v1/jobs/test", submission("2" * 8, gpus="2"))
+    assert (status, answer["now"], answer["expected_on"]) == (200, True, [{"node": "gpu02", "devices": [0, 1]}])
+    answer = served.ask("POST", "/v1/jobs/test", submission("2" * 8, **there))[1]
+    assert not answer["now"] and answer["expected_start"] > why["expected_start"]
+    assert served.ask("POST", "/v1/jobs/test", submission("2" * 8, gpus="9"))[0] == 400
+    assert len(served.ask("GET", "/v1/jobs?scope=all")[1]["jobs"]) == 2
 
 
 def test_a_job_that_runs_shows_where(served):

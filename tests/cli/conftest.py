@@ -34,6 +34,14 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
         monkeypatch.delenv(name, raising=False)
     with Peer(state_dir / "mgpu.sock") as made:
         made.answers["POST", "/v1/jobs"] = (201, {"job_id": 17, "notices": []}, {})
+        made.answers["POST", "/v1/jobs/test"] = {
+            "now": False,
+            "expected_start": None,
+            "expected_on": [],
+            "sooner": [],
+            "held": "",
+            "notices": [],
+        }
         made.answers["POST", "/v1/cancel"] = {"cancelled": [17], "errors": []}
         yield made
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from mgpu.core.claims import Claim, share_of
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, PendingJob, Snapshot
 from mgpu.core.queue import Queue
@@ -32,6 +34,13 @@ def node(name: str, gpus: str, model: str | list[str] = A100, memory_mib: int | 
     return NodeView(
         NodeName(name), **{"usable": True, "reason": "", "devices": devices, "jobs": int("h" in gpus), **more}
     )
+
+
+def counted(view: NodeView, cpus: int | None, *claims: tuple[int, int], memory_mib: int | None = None) -> NodeView:
+    """`claims`: (job, cores) of what runs there."""
+    there = Claim(cpus, memory_mib)
+    held = tuple((JobId(number), Claim(amount, 0)) for number, amount in claims)
+    return replace(view, there=there, share=share_of(there, len(view.devices)), claims=held)
 
 
 def down(name: str, reason: str, gpus: str = "", **more: Any) -> NodeView:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from cluster import down, job, node, snapshot
+from cluster import counted, down, job, node, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mgpu.core.claims import claim_of
 from mgpu.core.model import DeviceUuid, JobId, NodeName
-from mgpu.core.plan import Backfill, DeviceState, NodeView, PendingJob, Running, Snapshot
+from mgpu.core.plan import Backfill, DeviceState, NodeView, PendingJob, Reservation, Running, Snapshot, Start
 from mgpu.core.schedule import plan
 from mgpu.core.waits import Plan
 
@@ -130,6 +133,12 @@ def test_in_strict_order_nobody_passes_in_the_same_partition() -> None:
 # --- what holds for every plan ------------------------------------------------------------------------------------
 
 
+CORES = st.none() | st.integers(0, 8)
+REQUESTS = st.fixed_dictionaries(
+    {"gpus": st.integers(0, 6), "exclusive": st.booleans(), "cpus": st.none() | st.none() | st.integers(0, 5)}
+)
+
+
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     nodes, running, number = [], [], 100
@@ -140,15 +149,29 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             if letter == "h" and draw(st.booleans()):
                 running.append(runs(number, 1000.0 + draw(st.integers(0, 5)) * 100, f"{name}{index}"))
                 number += 1
-    jobs = [
-        waiting(1 + at, draw(st.integers(1, 8)) * 100.0, gpus=draw(st.integers(0, 6)), exclusive=draw(st.booleans()))
-        for at in range(draw(st.integers(1, 6)))
-    ]
+        held = [one.job_id for one in running if one.parts[0][0] == name]
+        nodes[-1] = counted(nodes[-1], draw(CORES), *[(job_id, draw(st.integers(0, 2))) for job_id in held])
+    jobs = [waiting(1 + at, draw(st.integers(1, 8)) * 100.0, **draw(REQUESTS)) for at in range(draw(st.integers(1, 6)))]
     return snapshot(nodes, *jobs, running=tuple(running), backfill=draw(st.sampled_from(list(Backfill))))
 
 
+@st.composite
+def crowded(draw: st.DrawFn) -> Snapshot:
+    """The first job does not fit, on a node with few cores, and small ones are behind it."""
+    held, free = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    running = tuple(runs(100 + at, 1000.0 + draw(st.integers(1, 5)) * 100, f"a{at}") for at in range(held))
+    claims = [(one.job_id, draw(st.integers(0, 3))) for one in running]
+    view = counted(node("a", "h" * held + "." * free), draw(st.integers(2, 12)), *claims)
+    first = waiting(1, gpus=draw(st.integers(free + 1, held + free)), cpus=draw(st.integers(0, 6)))
+    others = [
+        waiting(at, draw(st.integers(1, 9)) * 100.0, gpus=draw(st.integers(0, 1)), cpus=draw(st.integers(0, 5)))
+        for at in range(2, 5)
+    ]
+    return snapshot([view], first, *others, running=running)
+
+
 @settings(max_examples=150, deadline=None)
-@given(snapshots())
+@given(snapshots() | crowded())
 def test_no_plan_breaks_what_it_promises(seen: Snapshot) -> None:
     made = plan(seen)
     assert made == plan(seen)
@@ -165,10 +188,34 @@ def test_no_plan_breaks_what_it_promises(seen: Snapshot) -> None:
             continue  # ahead of it
         late = seen.now + span[one.job_id] > promise.at
         assert not late or not wanted & {uuid for part in one.parts for uuid in part.uuids}
-        assert not late or not promise.exclusive or not {p.node for p in one.parts} & {p.node for p in promise.parts}
+        alone = promise.request.exclusive
+        assert not late or not alone or not {p.node for p in one.parts} & {p.node for p in promise.parts}
+    for view in seen.nodes:
+        check_cores(seen, view, made.starts, promise)
     # and at that time all of it is free
     ends = {uuid: one.until for one in seen.running for _, uuids in one.parts for uuid in uuids}
     ends |= {uuid: seen.now + span[one.job_id] for one in made.starts for p in one.parts for uuid in p.uuids}
     free = {d.uuid for n in seen.nodes for d in n.devices if d.state is DeviceState.FREE}
     for uuid in wanted:
         assert uuid in free - given_out.keys() or ends[uuid] <= promise.at
+
+
+def check_cores(seen: Snapshot, view: NodeView, made: Sequence[Start], promise: Reservation) -> None:
+    """At no time are more cores given out than there are, or than there were already; what is promised among them."""
+    if view.there.cpus is None:
+        return
+    request = {one.job_id: one.request for batch in seen.batches for one in batch.jobs}
+    span = {one.job_id: one.span_s for batch in seen.batches for one in batch.jobs}
+    until = {one.job_id: one.until for one in seen.running}
+    claimed = [(claim.cpus or 0, seen.now, until.get(job_id, math.inf)) for job_id, claim in view.claims]
+    before = sum(cpus for cpus, _, _ in claimed)
+    for one in made:
+        for part in (part for part in one.parts if part.node == view.name):
+            claim = claim_of(request[one.job_id], len(part.uuids), view.share)
+            claimed.append((claim.cpus or 0, seen.now, seen.now + span[one.job_id]))
+    for part in (part for part in promise.parts if part.node == view.name):
+        claim = claim_of(promise.request, len(part.uuids), view.share)
+        claimed.append((claim.cpus or 0, promise.at, math.inf))
+    for at in (seen.now, promise.at):
+        given = sum(cpus for cpus, begin, end in claimed if begin <= at < end)
+        assert given <= max(view.there.cpus, before), (view.name, at, claimed)

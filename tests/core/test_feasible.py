@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from cluster import A100, down, node
 
-from mgpu.core.feasible import ask_for, examine, impossible
+from mgpu.core.ask import ask_for, impossible
+from mgpu.core.feasible import examine
 from mgpu.core.model import JobId, NodeName, Request
 from mgpu.core.plan import NodeView
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cluster import LETTERS, down, job, node, snapshot
+from cluster import LETTERS, counted, down, job, node, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgpu.core.feasible import ask_for, examine
+from mgpu.core.ask import ask_for
+from mgpu.core.feasible import examine
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, NodeName
-from mgpu.core.plan import Barred, DeviceState, NodeView, PendingJob, Snapshot, Wait
+from mgpu.core.plan import Barred, DeviceState, DeviceView, NodeView, PendingJob, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
 from mgpu.core.rooms import alike, offer, room_of
 from mgpu.core.schedule import plan
@@ -42,6 +43,14 @@ def pins(*nodes: tuple[str, tuple[int, ...]]) -> tuple[tuple[NodeName, tuple[int
 FREE = [node("a", "...."), node("b", "....")]
 USED = [node("a", "hhh."), node("b", "h..."), node("c", "....")]
 
+RACKS = [
+    node("a", "....", switch="rack1"),
+    node("b", "....", switch="rack1"),
+    node("c", "....", switch="rack2"),
+    node("x", "...."),
+    node("d", "....", switch="rack2"),
+    node("e", "....", switch="rack1"),
+]
 PLACED: list[tuple[list[NodeView], dict[str, Any], list[str]]] = [
     (FREE, {}, ["a:0"]),
     (USED, {}, ["a:3"]),
@@ -84,6 +93,14 @@ PLACED: list[tuple[list[NodeView], dict[str, Any], list[str]]] = [
     ([node("a", "s...")], {"gpu_ids": (1, 0)}, ["a:1,0"]),
     ([node("a", "s..."), node("b", "....")], {"pins": pins(("a", (0,)))}, ["a:0"]),
     ([node("a", "s...")], {"gpus": 0}, ["a:"]),
+    # Several parts at one switch, that with least free; across switches only where none has room.
+    (RACKS, {"gpus": 8}, ["c:0,1,2,3", "d:0,1,2,3"]),
+    (RACKS, {"gpus": 4, "nodes": 2}, ["c:0,1", "d:0,1"]),
+    (RACKS, {"gpus": 12}, ["a:0,1,2,3", "b:0,1,2,3", "e:0,1,2,3"]),
+    (RACKS, {"gpus": 16}, ["a:0,1,2,3", "b:0,1,2,3", "c:0,1,2,3", "e:0,1,2,3"]),
+    (RACKS, {"gpus": 4, "nodes": 2, "policy": "spread"}, ["c:0,1", "d:0,1"]),
+    (RACKS, {"nodelist": ("a", "c")}, ["a:0", "c:0"]),
+    (RACKS, {}, ["a:0"]),
 ]
 
 
@@ -207,14 +224,20 @@ def test_a_sites_own_policy() -> None:
 NAMES = [NodeName(name) for name in "abcd"]
 NODES = st.lists(
     st.builds(
-        lambda gpus, model, usable, jobs: (gpus, model, usable, jobs),
+        lambda *row: row,
         st.text("".join(LETTERS) + "...", max_size=5),
         st.sampled_from([R3090, "NVIDIA A100-SXM4-80GB"]),
         st.sampled_from([True, True, True, False]),
         st.integers(0, 2),
+        st.sampled_from([None, None, 8, 3]),
     ),
     max_size=4,
-).map(lambda rows: [node(name, g, m, usable=u, jobs=j) for name, (g, m, u, j) in zip(NAMES, rows, strict=False)])
+).map(
+    lambda rows: [
+        counted(node(name, g, m, usable=u, jobs=j), c, (12, j))
+        for name, (g, m, u, j, c) in zip(NAMES, rows, strict=False)
+    ]
+)
 SMALL = st.none() | st.integers(0, 6)
 COUNT = st.none() | st.integers(1, 3)
 SOME = st.lists(st.sampled_from(NAMES), max_size=2, unique=True).map(tuple)
@@ -223,6 +246,7 @@ REQUESTS = st.one_of(
     st.fixed_dictionaries({"nodes": COUNT, "gpus_per_node": SMALL, "policy": st.sampled_from(["", "spread"])}),
     st.fixed_dictionaries({"nodelist": SOME, "gpu_types": st.sampled_from([(), ("A100",), ("3090", "A100")])}),
     st.fixed_dictionaries({"gpu_ids": st.sampled_from([(0,), (1, 0)]), "nodes": COUNT}),
+    st.fixed_dictionaries({"gpus": SMALL, "nodes": COUNT, "cpus": SMALL, "mixed": st.booleans()}),
     st.fixed_dictionaries({"pins": st.sampled_from([pins(("a", (0, 1))), pins(("b", (1,)), ("a", (0,)))])}),
 )
 JOBS = st.lists(st.tuples(REQUESTS, st.integers(0, 2), st.sampled_from([0.0, 2000.0]), SOME), max_size=8).map(
@@ -307,16 +331,17 @@ def check_start(seen: Snapshot, number: JobId, parts: list[tuple[int, NodeName, 
         assert len(devices) == request.gpus
 
 
+def all_free(view: NodeView) -> tuple[DeviceView, ...]:
+    return tuple(replace(device, state=DeviceState.FREE) for device in view.devices)
+
+
 @settings(max_examples=40, deadline=None)
 @given(SNAPSHOTS)
 def test_more_free_gpus_never_stop_the_first_job(seen: Snapshot) -> None:
     """What starts alone also starts when every node is idle and up."""
     for pending in pending_of(seen):
         alone = snapshot(list(seen.nodes), replace(pending, avoid=()))
-        idle = tuple(
-            replace(n, usable=True, jobs=0, devices=tuple(replace(d, state=DeviceState.FREE) for d in n.devices))
-            for n in seen.nodes
-        )
+        idle = tuple(replace(n, usable=True, jobs=0, claims=(), devices=all_free(n)) for n in seen.nodes)
         if plan(alone).starts:
             assert plan(replace(alone, nodes=idle)).starts
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mgpu.core.feasible import ask_for, examine
+from mgpu.core.ask import ask_for
+from mgpu.core.feasible import examine
 from mgpu.core.model import DeviceUuid, JobId, NodeName, NodeState, Request
 from mgpu.core.observation import Machine, Node, RawProbe
 from mgpu.core.placement import joined

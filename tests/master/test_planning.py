@@ -53,7 +53,7 @@ def test_nothing_starts_while_a_window_is_open() -> None:
 def test_only_where_the_time_is_too_short_is_a_node_closed() -> None:
     made, up = Views(config(NOON)), {NAME: Node(NAME, NodeState.UP, observation=Observation(NAME, 1.0, "b", "a"))}
     jobs = [PendingJob(JobId(span), "bob", Request(), 0, 0.0, span_s=span) for span in (100, 5000)]
-    seen = snapshot(config(NOON), made.of(up, Board([]), {}, 1000.0), Queue(jobs), Board([]), 1000.0)
+    seen = snapshot(config(NOON), made.of(up, Board([]), {}, 1000.0), Queue(jobs).at(1000.0), Board([]), 1000.0)
     assert {batch.span_s: [name for name, _ in batch.closed] for batch in seen.batches} == {100: [], 5000: [NAME]}
 
 
@@ -79,11 +79,11 @@ def test_when_what_runs_is_thought_to_end() -> None:
             running(5, 100.0, 3600, runs, AttemptState.LOST),
         ]
     )
-    seen = snapshot(config(), (), Queue(), board, 1000.0)
+    seen = snapshot(config(), (), ((), ()), board, 1000.0)
     assert [(one.job_id, one.until, [u for _, uuids in one.parts for u in uuids]) for one in seen.running] == [
         (1, 3700.0, ["G1-0"]),
         (2, 7300.0, ["G2-0"]),
         (3, 7200.0, ["G3-0"]),
         (4, 1000.0, ["G4-0"]),
     ]
-    assert snapshot(replace(config(), backfill="skip"), (), Queue(), board, 1000.0).running == ()
+    assert snapshot(replace(config(), backfill="skip"), (), ((), ()), board, 1000.0).running == ()

@@ -125,7 +125,7 @@ def test_sees_that_a_node_resumes_by_itself(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sees_that_what_is_held_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Waiting, "_put", lambda self, queue, job: queue.put(self._pending(job, 0.0)))
+    monkeypatch.setattr(Waiting, "_put", lambda self, queue, job: queue.put(self.pending(job, 0.0)))
     monkeypatch.setattr(Waiting, "still", lambda self, job: True)
     assert "is held, and attempt" in found({"held"})
 

@@ -1,0 +1,120 @@
+"""When and where each waiting job is expected to start.
+
+The planner itself is asked, again and again, with the nodes as they will be when running jobs have ended, each when its
+limit or its planning time says. So this is what happens if nobody comes and nobody ends early.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import count, islice
+
+from mgpu.core import maintenance
+from mgpu.core.memory import Memory
+from mgpu.core.model import JobId
+from mgpu.core.occupancy import given_back, spots_of
+from mgpu.core.plan import PendingJob, PlacedPart, Running, Snapshot, Start
+from mgpu.core.policies import POLICIES, Policy
+from mgpu.core.queue import Queue
+from mgpu.core.schedule import plan
+
+MOST_JOBS = 100  # looked at, of those that are next in line
+MOST_TASKS = 25  # of each array
+MOST_PASSES = 500
+_TASKS = 1 << 61  # numbers that no job has
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """`at` in seconds since the epoch."""
+
+    at: float
+    parts: tuple[PlacedPart, ...]
+
+
+def expected_starts(
+    snapshot: Snapshot, policies: Mapping[str, Policy] = POLICIES, most: int = MOST_JOBS
+) -> dict[JobId, Expected]:
+    """Of the `most` jobs that are next in line, those of which it can be told: of none where nobody asks how long they
+    run. Of an array its next task."""
+    jobs = nsmallest(most, pending(snapshot), key=lambda job: job.rank)
+    if not all(job.span_s for job in jobs):
+        return {}
+    tasks = dict(islice(_one_by_one(jobs), most))
+    found: dict[JobId, Expected] = {}
+    for job, expected in _Future(snapshot, policies, [task for task, _ in tasks.values()]).run():
+        found.setdefault(tasks[job][1], expected)
+    return found
+
+
+def _one_by_one(jobs: Iterable[PendingJob]) -> Iterator[tuple[JobId, tuple[PendingJob, JobId]]]:
+    """Tasks of arrays with numbers of their own, and whose they are."""
+    numbers = map(JobId, count(_TASKS))
+    for job in jobs:
+        for at in range(min(job.tasks, MOST_TASKS)):
+            number = next(numbers) if at else job.job_id
+            yield number, (replace(job, job_id=number, tasks=1), job.job_id)
+
+
+def pending(snapshot: Snapshot) -> Iterator[PendingJob]:
+    for batch in snapshot.batches:
+        yield from batch.jobs
+    yield from snapshot.later
+
+
+class _Future:
+    def __init__(self, snapshot: Snapshot, policies: Mapping[str, Policy], jobs: Sequence[PendingJob]) -> None:
+        self._snapshot = snapshot
+        self._policies = policies
+        self._memory = Memory()
+        self._queue = Queue(jobs)
+        self._jobs = {job.job_id: job for job in jobs}
+        self._views = {view.name: view for view in snapshot.nodes}
+        self._running = {one.job_id: one for one in snapshot.running}
+        self._moments = [one.until for one in snapshot.running]
+        self._moments += [job.not_before for job in jobs if job.not_before > snapshot.now]
+        heapify(self._moments)
+
+    def run(self) -> Iterator[tuple[JobId, Expected]]:
+        now = self._snapshot.now
+        for _ in range(MOST_PASSES):
+            for start in self._pass(now):
+                yield start.job_id, Expected(now, start.parts)
+            if not len(self._queue) or not self._moments:
+                return
+            now = max(now, heappop(self._moments))
+            while self._moments and self._moments[0] <= now:
+                heappop(self._moments)
+            for one in [one for one in self._running.values() if one.until <= now]:
+                self._end(one)
+
+    def _pass(self, now: float) -> Sequence[Start]:
+        batches, later = self._queue.at(now)
+        nodes, running = tuple(self._views.values()), tuple(self._running.values())
+        batches = maintenance.closing(batches, nodes, now)
+        tasks = Counter(one.array for one in running if one.array is not None)
+        seen = Snapshot(
+            *(now, nodes, batches, later, self._snapshot.default_policy, running, self._snapshot.backfill, tasks)
+        )
+        made = plan(seen, self._policies, self._memory, starts_alone=True)
+        self._views = {view.name: view for view in made.after}
+        for start in made.starts:
+            self._begin(start, now)
+        return made.starts
+
+    def _begin(self, start: Start, now: float) -> None:
+        job = self._jobs[start.job_id]
+        self._queue.drop(start.job_id)
+        until = now + job.span_s
+        held = tuple((part.node, part.uuids) for part in start.parts)
+        self._running[job.job_id] = Running(job.job_id, until, held, job.array)
+        heappush(self._moments, until)
+
+    def _end(self, one: Running) -> None:
+        del self._running[one.job_id]
+        for name, uuids in one.parts:
+            view = self._views[name]
+            self._views[name] = given_back(view, spots_of(view), uuids, (one.job_id,))

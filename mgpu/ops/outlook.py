@@ -1,0 +1,80 @@
+"""When and where a job is expected to start, what would let it start now, and who holds what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mgpu.core.ask import ask_for
+from mgpu.core.model import Job, JobId
+from mgpu.core.outlook import Expected, expected_starts, pending
+from mgpu.core.plan import NodeView, PlacedPart
+from mgpu.core.sooner import sooner
+from mgpu.ops.context import Caller, Context, find_job
+from mgpu.ops.render import Json, moment
+from mgpu.ops.submit import read_job
+
+NOBODYS = JobId(1 << 62)  # of a job that is only asked about: behind all others of its rank
+
+
+def expected(context: Context) -> Mapping[JobId, Expected]:
+    """Of the jobs that are next in line."""
+    return expected_starts(*context.control.what_if())
+
+
+def told(one: Expected | None) -> Json:
+    return {
+        "expected_start": moment(one.at) if one else None,
+        "expected_on": [_place(part) for part in one.parts] if one else [],
+    }
+
+
+def _place(part: PlacedPart) -> Json:
+    return {"node": part.node, "devices": list(part.devices)}
+
+
+def of(context: Context, job: Job) -> Json:
+    """What `why` tells of a job that waits, beside the reasons."""
+    seen, policies = context.control.what_if()
+    if all(one.job_id != job.job_id for one in pending(seen)):  # held, or behind another job
+        return {**told(None), "sooner": [], "holders": []}
+    ends = {one.job_id: one.until for one in seen.running}
+    return {
+        **told(expected_starts(seen, policies).get(job.job_id)),
+        "sooner": sooner(seen, job.job_id, policies),
+        "holders": _holders(context, _holding(job, seen.nodes), ends),
+    }
+
+
+def _holding(job: Job, nodes: Sequence[NodeView]) -> list[JobId]:
+    """The jobs on the nodes that this one could use."""
+    ask = ask_for(job.spec.request, nodes, job.avoid)
+    allowed = [node for node in nodes if not ask.ruled_out(node)]
+    held = [device.job_id for node in allowed for device in node.devices] + [node.exclusive for node in allowed]
+    return sorted({job_id for job_id in held if job_id is not None})
+
+
+def _holders(context: Context, jobs: Sequence[JobId], ends: Mapping[JobId, float]) -> list[Json]:
+    with context.store.read() as r:
+        found = [find_job(r, job_id) for job_id in jobs]
+    rows = [
+        {
+            "job_id": job.job_id,
+            "user": job.user,
+            "gpus_until": moment(ends.get(job.job_id)),
+            "time_limit_s": job.spec.time_limit_s,
+        }
+        for job in found
+    ]
+    return sorted(rows, key=lambda row: (row["gpus_until"] is None, row["gpus_until"], row["job_id"]))
+
+
+def test_only(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
+    """When and where the submission would start if it were made now. Raises as `submit` does."""
+    job, notices = read_job(context, caller, payload)
+    seen, policies = context.control.what_if(replace(job, job_id=NOBODYS))
+    found = expected_starts(seen, policies).get(NOBODYS)
+    at_once = found is not None and found.at <= seen.now
+    changes = [] if at_once else sooner(seen, NOBODYS, policies)
+    return {"now": at_once, **told(found), "sooner": changes, "held": job.held, "notices": notices}

@@ -1,0 +1,80 @@
+"""What is told of the future: when jobs are expected to start, and what would let them start now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.client.peer import Peer, job
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+
+
+def test_why_tells_who_holds_what_and_until_when(peer: Peer, mgpu: Callable) -> None:
+    holders = [
+        {"job_id": 12, "user": "ann", "gpus_until": "2026-06-02T01:30:00Z", "time_limit_s": 600},
+        {"job_id": 9, "user": "bob", "gpus_until": "2026-06-03T01:30:00Z", "time_limit_s": None},
+        {"job_id": 8, "user": "eve", "gpus_until": None, "time_limit_s": None},
+    ]
+    peer.answers["GET", "/v1/jobs/17/why"] = {
+        "job_id": 17,
+        "state": "PENDING",
+        "reason": "Resources",
+        "detail": "nothing fits now",
+        "nodes": [],
+        "expected_start": "2026-06-02T01:30:00Z",
+        "expected_on": [{"node": "gpu01", "devices": [0, 1]}],
+        "holders": holders * 4,
+        "sooner": ["-G 2 instead of -G 4"],
+    }
+    lines = mgpu("why", "17").out.splitlines()
+    assert lines[1:5] == [
+        "  JOB  USER  ENDS",
+        "   12  ann   2026-06-02 01:30:00 at the latest",
+        "    9  bob   2026-06-03 01:30:00 is assumed: it has no limit",
+        "    8  eve   nobody can tell: it is out of sight, or nobody asks how long jobs run",
+    ]
+    assert lines[12:] == [
+        "  and 2 more",
+        "expected to start 2026-06-02 01:30:00 on gpu01:0-1",
+        "it would start now with:",
+        "  -G 2 instead of -G 4",
+    ]
+
+
+def test_when_jobs_are_expected_to_start(peer: Peer, mgpu: Callable) -> None:
+    waits = job("PENDING", job_id=3, reason="Resources", detail="", expected_start=None, expected_on=[])
+    on = [{"node": "gpu01", "devices": [0, 1, 2]}, {"node": "gpu02", "devices": []}]
+    soon = job("PENDING", job_id=4, expected_start="2026-06-02T01:30:00Z", expected_on=on)
+    peer.answers["GET", "/v1/jobs"] = {"jobs": [waits, soon]}
+    lines = mgpu("queue", "--start", "--me").out.splitlines()
+    assert lines[0].split() == ["JOBID", "NAME", "USER", "GPUS", "START", "NODE:GPU", "(REASON)"]
+    assert lines[1].split()[0] == "4" and lines[1].endswith("2026-06-02 01:30:00  gpu01:0-2 gpu02")
+    assert lines[2].split()[0] == "3" and lines[2].endswith("-                    (Resources)")
+    assert "start=1" in peer.paths()[-1] and "states=PENDING" in peer.paths()[-1]
+
+
+UNKNOWN = "when it would start cannot be told: mgpu why tells of what waits already"
+
+
+@pytest.mark.parametrize("command", ["srun", "submit"])
+@pytest.mark.parametrize(
+    ("changes", "out"),
+    [
+        ({"now": True, "expected_start": "2026-06-02T01:30:00Z"}, "it would start now on gpu01:0\n"),
+        ({"expected_start": "2026-06-02T01:30:00Z"}, "expected to start 2026-06-02 01:30:00 on gpu01:0\n"),
+        ({"sooner": ["without -w"], "expected_on": []}, f"{UNKNOWN}\nit would start now with:\n  without -w\n"),
+        ({"held": "JobHeldUser by ann"}, "it would be held\n"),
+    ],
+)
+def test_test_only_queues_nothing(peer: Peer, mgpu: Callable, command: str, changes: dict[str, Any], out: str) -> None:
+    answer = {"now": False, "expected_start": None, "expected_on": [{"node": "gpu01", "devices": [0]}], "sooner": []}
+    peer.answers["POST", "/v1/jobs/test"] = {**answer, "held": "", "notices": ["a notice"], **changes}
+    assert mgpu(command, "--test-only", "-G", "1", "true") == (0, out, "mgpu: a notice\n")
+    (body,) = peer.bodies("POST", "/v1/jobs/test")
+    assert (body["options"], peer.bodies("POST", "/v1/jobs")) == ({"gpus": "1"}, [])
