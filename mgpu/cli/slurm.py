@@ -25,6 +25,9 @@ class Said(NamedTuple):
 TRANSLATED = [
     Option("--gres", "LIST", "GPUs of each node: gpu, gpu:2, gpu:a100:2."),
     Option("--gpus-per-task", "N", "Times the tasks it is GPUs."),
+    Option("--cpus-per-gpu", "N", "Times the GPUs it is -c."),
+    Option("--mem-per-cpu", "SIZE", "Times the cores it is --mem."),
+    Option("--mem-per-gpu", "SIZE", "Times the GPUs it is --mem."),
     Option("--requeue", "", "The default here."),
     Option("--spread-job", "", "--policy spread."),
     Option("-F --nodefile", "FILE", "A file with names for -w."),
@@ -105,9 +108,6 @@ REFUSED = [
     Option("--uid", "USER", "a job is its submitter's: submit it as that user"),
     Option("--gid", "GROUP", "a job runs with the groups of its account: leave it out"),
     Option("--gpus-per-socket", "N", "sockets are not counted: -G or --gpus-per-node say how many GPUs"),
-    Option("--cpus-per-gpu", "N", "cores are asked for by the job, not by the GPU: give -c"),
-    Option("--mem-per-cpu", "SIZE", "memory is asked for by the node, not by the core: give --mem"),
-    Option("--mem-per-gpu", "SIZE", "memory is asked for by the node, not by the GPU: give --mem"),
     Option("--mincpus", "N", "cores are asked for with -c"),
     Option("--tmp", "SIZE", "disks are not counted: leave it out, or name nodes with -w"),
     Option("--tres-per-task", "LIST", "nothing is counted by the task: -G says how many GPUs"),
@@ -123,6 +123,8 @@ REFUSED = [
 
 OF_THE_LINE = ("wrap", "each_line")  # they give the command, which a script does itself
 OPTIONS = [*TRANSLATED, *NOTED, *REFUSED]
+_TASKS = ("ntasks", "ntasks_per_node")
+_BY_TASK = ("gpus_per_task", "cpus_per_task", "mem_per_cpu")
 _WHY_NOT = {option.key: option.help for option in REFUSED}
 _WHY_NOTHING = {option.key: option.help for option in NOTED}
 
@@ -138,6 +140,8 @@ def settle(said: Mapping[str, Said]) -> tuple[dict[str, Any], list[str]]:
         if key in _WHY_NOT or (key in OF_THE_LINE and not one.where.startswith("--")):
             what, _, instead = _WHY_NOT.get(key, "it is for the command line").partition(": ")
             raise bad_request(f"{one.where}: {what}", instead)
+        if key in _TASKS and not said.keys().isdisjoint(_BY_TASK):
+            continue  # it multiplies these
         if key in _WHY_NOTHING:
             notices.append(f"{one.where} changes nothing: {_WHY_NOTHING[key]}")
         else:
@@ -185,13 +189,59 @@ def _gres(one: Said, _said: Mapping[str, Said]) -> dict[str, Any]:
 def _gpus_per_task(one: Said, said: Mapping[str, Said]) -> dict[str, Any]:
     """Slurm starts one task, or one a node where -N says how many."""
     found = _typed("count", one, one.value)
-    per_node = said.get("ntasks_per_node")
-    key = "gpus" if "ntasks" in said or not (per_node or "nodes" in said) else "gpus_per_node"
-    tasks = said.get("ntasks", per_node)
-    words = [found.pop("count"), tasks.value if tasks else "1"]
-    if not all(word.isascii() and word.isdigit() and len(word) < 6 for word in words):
-        raise bad_request(f"{one.where}: not a number of GPUs and of tasks", "write -G N instead")
-    return {key: str(int(words[0]) * int(words[1])), **found}
+    count = _number(one, found.pop("count"))
+    if "ntasks" in said or not said.keys() & {"ntasks_per_node", "nodes"}:
+        return {"gpus": str(count * _asked(said, "ntasks")), **found}
+    return {"gpus_per_node": str(count * _tasks_on_a_node(said)), **found}
+
+
+def _number(one: Said, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6):
+        raise bad_request(f"{one.where}: {text!r} is not a number", "write one")
+    return int(text)
+
+
+def _asked(said: Mapping[str, Said], key: str) -> int:
+    """1 where nothing is."""
+    return _number(said[key], str(said[key].value).partition("-")[0]) if key in said else 1
+
+
+def _tasks_on_a_node(said: Mapping[str, Said]) -> int:
+    if "ntasks_per_node" in said:
+        return _asked(said, "ntasks_per_node")
+    return -(-_asked(said, "ntasks") // max(1, _asked(said, "nodes")))
+
+
+def _gpus_on_a_node(said: Mapping[str, Said]) -> int:
+    found: dict[str, Any] = {}
+    for key in ("gpus", "gpus_per_node", "gres", "gpus_per_task"):
+        if key in said:
+            found |= _MEANINGS[key](said[key], said)
+            where = said[key]
+    if "gpus_per_node" in found:
+        return _number(where, found["gpus_per_node"])
+    return -(-_number(where, found["gpus"]) // max(1, _asked(said, "nodes"))) if found else 1
+
+
+def _cores_on_a_node(said: Mapping[str, Said]) -> int:
+    if "cpus_per_gpu" in said:
+        return _asked(said, "cpus_per_gpu") * _gpus_on_a_node(said)
+    return _asked(said, "cpus_per_task") * _tasks_on_a_node(said)
+
+
+def _cores(one: Said, said: Mapping[str, Said]) -> dict[str, Any]:
+    return {"cpus_per_task": str(_cores_on_a_node(said))}
+
+
+def _memory(on_a_node: Callable[[Mapping[str, Said]], int]) -> Callable[[Said, Mapping[str, Said]], dict[str, Any]]:
+    """So much for each of what is on a node; without a unit MiB."""
+
+    def meaning(one: Said, said: Mapping[str, Said]) -> dict[str, Any]:
+        size = one.value.strip().rstrip("bB").rstrip("i")
+        unit = size[-1:].upper() if size[-1:].isalpha() else "M"
+        return {"mem": f"{_number(one, size.rstrip('kKmMgGtT')) * on_a_node(said)}{unit}"}
+
+    return meaning
 
 
 def _nodes(one: Said, _said: Mapping[str, Said]) -> dict[str, Any]:
@@ -216,6 +266,10 @@ _MEANINGS: dict[str, Callable[[Said, Mapping[str, Said]], dict[str, Any]]] = {
     "gpus_per_node": _gpus("gpus_per_node"),
     "gres": _gres,
     "gpus_per_task": _gpus_per_task,
+    "cpus_per_task": _cores,
+    "cpus_per_gpu": _cores,
+    "mem_per_cpu": _memory(_cores_on_a_node),
+    "mem_per_gpu": _memory(_gpus_on_a_node),
     "nodes": _nodes,
     "nodefile": _node_file,
     "requeue": lambda one, said: {"no_requeue": "no"},

@@ -16,7 +16,7 @@ from tests.client.peer import Peer, job
 
 PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"
 OURS = job_options(*OF_SUBMIT)
-ON_ITS_WAY = {"account", "begin", "cpus-per-task", "dependency", "hold", "mem", "nice", "test-only"}
+ON_ITS_WAY = {"account", "nice"}
 
 
 def rows() -> list[tuple[list[str], str, bool]]:
@@ -105,6 +105,12 @@ MEANINGS = [
     ("-n 4 --gpus-per-task=2", {"gpus": "8"}),
     ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", {"nodes": "2", "gpus_per_node": "4"}),
     ("-N 2 --gpus-per-task=a100:1", {"nodes": "2", "gpus_per_node": "1", "gpu_type": "a100"}),
+    ("--cpus-per-task=4 --ntasks-per-node=2", {"cpus_per_task": "8"}),
+    ("-c 4", {"cpus_per_task": "4"}),
+    ("-N 2 -n 7 -c 2 --mem-per-cpu=500", {"nodes": "2", "cpus_per_task": "8", "mem": "4000M"}),
+    ("-n 3 --mem-per-cpu=2G", {"mem": "6G"}),
+    ("--gres=gpu:a100:4 --cpus-per-gpu=8", {"gpus_per_node": "4", "gpu_type": "a100", "cpus_per_task": "32"}),
+    ("-G 8 -N 2 --mem-per-gpu=16GB", {"gpus": "8", "nodes": "2", "mem": "64G"}),
     ("--nodefile=nodes.txt", {"nodelist": "gpu01,gpu02"}),
     ("--spread-job", {"policy": "spread"}),
     ("--job-n='a b' --out \"x y\" # -t 5", {"job_name": "a b", "output": "x y"}),
