@@ -65,6 +65,7 @@ class NodeLink:
         self._probing = threading.Lock()
         self._hurry = False
         self.begun = 0  # probes
+        self._asked_at: float | None = None
         self._last_seen: Observation | None = None
         self._slowly_probed: float | None = None
         self._listening = False
@@ -90,6 +91,7 @@ class NodeLink:
         if self._closed or not self._probing.acquire(blocking=False):
             return False
         self.begun += 1
+        self._asked_at = self._clock.monotonic()
         self._threads.spawn(f"probe {self.name}", self._probe)
         return True
 
@@ -115,8 +117,15 @@ class NodeLink:
             outcome = Probed(self.name, ProbeFailure(f"its answer could not be read: {error}"), number)
         finally:
             hurry, self._hurry = self._hurry or first, False
+            self._asked_at = None
             self._probing.release()
         self._inbox.put(outcome, 0.0 if hurry else GATHER_S)
+
+    @property
+    def asked_for_s(self) -> float:
+        """That a probe is under way; 0 = none is."""
+        began = self._asked_at
+        return 0.0 if began is None else self._clock.monotonic() - began
 
     # --- orders -----------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,10 @@ from mgpu.core.marks import Order
 from mgpu.core.memory import Memory
 from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node
-from mgpu.core.plan import NodeView, Snapshot, Start, Wait
+from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
 from mgpu.core.residue import Residue
-from mgpu.core.waits import Plan
 from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.board import Board
@@ -239,11 +238,15 @@ class Master:
         if not queue:
             self._waits, self._plan_in = dict(barred), self._config.heartbeat_interval_s
             return board
-        snapshot = planning.snapshot(self._config, self._views, self._asked, board, now)
+        views = planning.answering(self._views, self._nodes, self._links, now)
+        snapshot = planning.snapshot(self._config, views, self._asked, board, now)
         later = [job.not_before - now for job in snapshot.later]
         self._plan_in = min(later, default=self._config.heartbeat_interval_s)
         plan = schedule.plan(snapshot, self._policies, self._memory)
-        ready, stale = self._fresh(plan, now)
+        ready, stale = planning.fresh(plan, self._nodes, self._links, now)
+        if stale:  # these wait for a look alone
+            self._moved_at = self._clock.monotonic()
+            self._plan_in = min(self._plan_in, planning.PATIENCE_S)
         self._waits = plan.waits.beside({**barred, **stale})
         if not ready:
             return board
@@ -264,22 +267,6 @@ class Master:
         seen = self._nodes[name].observation
         # a master that has just begun may give out a node before it has logged in there itself
         return planning.Place(link.account, link.address or link.config.ssh.host, seen.hostname if seen else "")
-
-    def _fresh(self, plan: Plan, now: float) -> tuple[list[Start], dict[JobId, Wait]]:
-        """The starts that may be committed, and why the others may not yet: their nodes are probed."""
-        observations = {name: node.observation for name, node in self._nodes.items()}
-        ready, waits = [], {}
-        for start in plan.starts:
-            stale = planning.stale_nodes(start, observations, now)
-            for name in stale:
-                self._moved_at = self._clock.monotonic()  # the start waits for that look alone
-                self._links[name].probe()
-            if stale:
-                asked = f"{', '.join(stale)}: asked what runs there before GPUs are given out"
-                waits[start.job_id] = Wait("Probing", asked)
-            else:
-                ready.append(start)
-        return ready, waits
 
     def _renumbered(self, name: NodeName) -> bool:
         seen = self._nodes[name].observation

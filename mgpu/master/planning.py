@@ -10,32 +10,37 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
 from mgpu.core.array import to_come
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part, Request
-from mgpu.core.observation import Node, Observation
+from mgpu.core.observation import Node
 from mgpu.core.plan import (
     Backfill,
     Barred,
     Batch,
+    DeviceState,
     NodeHolds,
     NodeView,
     PendingJob,
     Running,
     Snapshot,
     Start,
+    Wait,
 )
 from mgpu.core.queue import Queue
 from mgpu.core.views import node_view
+from mgpu.core.waits import Plan
 from mgpu.master.absorb import WHO
 from mgpu.master.board import Board
 from mgpu.ops import arrays
 from mgpu.store.writing import HoldConflict, Writer
 
 FRESH_S = 5.0
+PATIENCE_S = 2.0  # with a node that is asked; then GPUs are looked for elsewhere
+NO_ANSWER = "unknown: nvidia-smi was asked and has not answered yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +213,49 @@ def spans(config: Config) -> Callable[[Job], float]:
     return span_s
 
 
-def stale_nodes(start: Start, observations: Mapping[NodeName, Observation | None], now: float) -> list[NodeName]:
-    """The nodes of the start that have to be looked at before GPUs are given out there."""
-    found = []
-    for part in start.parts:
-        seen = observations.get(part.node)
-        if part.uuids and (seen is None or now - seen.at > FRESH_S):
-            found.append(part.node)
-    return found
+class Link(Protocol):
+    """A node's link, as far as looks at the node are concerned."""
+
+    @property
+    def asked_for_s(self) -> float: ...
+    def probe(self) -> bool: ...
+
+
+def fresh(
+    plan: Plan, nodes: Mapping[NodeName, Node], links: Mapping[NodeName, Link], now: float
+) -> tuple[list[Start], dict[JobId, Wait]]:
+    """The starts that may be committed, and why the others may not yet: their nodes are probed."""
+    ready, waits = [], {}
+    for start in plan.starts:
+        stale = [part.node for part in start.parts if part.uuids and _is_stale(nodes[part.node], now)]
+        for name in stale:
+            links[name].probe()
+        if stale:
+            asked = f"{', '.join(stale)}: asked what runs there before GPUs are given out"
+            waits[start.job_id] = Wait("Probing", asked)
+        else:
+            ready.append(start)
+    return ready, waits
+
+
+def answering(
+    views: tuple[NodeView, ...], nodes: Mapping[NodeName, Node], links: Mapping[NodeName, Link], now: float
+) -> tuple[NodeView, ...]:
+    """Without the GPUs of nodes that were asked and do not answer soon: whoever waits may find others."""
+    silent = {name for name, link in links.items() if link.asked_for_s > PATIENCE_S and _is_stale(nodes[name], now)}
+    return tuple(_silent(view) if view.name in silent else view for view in views) if silent else views
+
+
+def _is_stale(node: Node, now: float) -> bool:
+    return node.observation is None or now - node.observation.at > FRESH_S
+
+
+def _silent(view: NodeView) -> NodeView:
+    devices = (
+        replace(device, state=DeviceState.UNKNOWN, reason=NO_ANSWER) if device.state is DeviceState.FREE else device
+        for device in view.devices
+    )
+    return replace(view, devices=tuple(devices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -51,6 +52,19 @@ def test_no_nvidia_smi(troubled: Cluster) -> None:
     finally:
         node.fault("gpu", "ok")
     assert follower.finish().code == 0
+
+
+def test_a_node_that_answers_slowly_delays_no_job_that_another_could_take(lab: Lab, make_cluster: ClusterMaker) -> None:
+    """Both are idle, and the first of the inventory would be taken if it answered."""
+    cluster = make_cluster(lab)
+    until("both were seen", lambda: cluster("srun", "-Q", "-N", 2, "true", check=False).code == 0)
+    node = cluster.lab.node("node001")
+    node.fault("gpu", "slow", "30")
+    try:
+        time.sleep(5.1)  # what was seen is too old to give GPUs out by
+        assert cluster("srun", "-Q", "sh", "-c", "echo $MGPU_NODELIST").out.strip() == "node002"
+    finally:
+        node.fault("gpu", "ok")
 
 
 def test_a_host_key_that_nobody_knows(lab: Lab, make_cluster: ClusterMaker) -> None:

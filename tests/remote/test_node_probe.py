@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -144,12 +145,25 @@ def test_none_is_started_beside_one_that_cannot_be_ended(bench: Workbench) -> No
     held = os.open(place, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
-        raw = bench.runner.probe(ProbeWanted())
+        raw = bench.runner.probe(ProbeWanted(timeout_s=1))
         assert (raw.gpu_status, raw.pids_status, raw.gpu_text) == (75, 75, "")
         assert asked.read_text() == lines
     finally:
         os.close(held)
     assert bench.runner.probe(ProbeWanted()).gpu_status == 0
+
+
+def test_one_that_is_only_slow_is_waited_for(quick_bench: Workbench) -> None:
+    """That of a master before this one."""
+    stand_in(quick_bench, "echo row")
+    quick_bench.runner.probe(ProbeWanted())
+    held = os.open(quick_bench.place("1.1").parent, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    ending = threading.Timer(0.3, os.close, [held])
+    ending.start()
+    raw = quick_bench.runner.probe(ProbeWanted(timeout_s=30))
+    ending.join()
+    assert (raw.gpu_status, raw.gpu_text) == (0, "row\n")
 
 
 def test_what_a_wrapper_leaves_behind_is_not_taken_for_one_that_hangs(quick_bench: Workbench, mark: str) -> None:

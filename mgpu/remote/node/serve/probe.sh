@@ -238,13 +238,16 @@ $2"
   tell "$answer"
 }
 
-# alone: whether no nvidia-smi of an earlier look is left. One that hangs in the kernel cannot be ended: it inherits this lock
-# and keeps it for as long as it is there, and none is started beside it
+# alone LIMIT_S: whether no nvidia-smi of an earlier look is left, by then at least: that of a master before this one may
+# just be slow. One that hangs in the kernel cannot be ended: it inherits this lock and keeps it for as long as it is there,
+# and none is started beside it
 alone() {
   [ -d "$root" ] || (umask 077 && mkdir -p "$root") 2>/dev/null || return 0
   [ -r "$root" ] || return 0
   exec 8<"$root"
   "$flock" -n -E 75 8
+  [ $? = 75 ] || return 0
+  "$flock" -w "$1" -E 75 8
   [ $? = 75 ] || return 0
   gpus_status=75
   pids_status=75
@@ -269,16 +272,18 @@ op_probe() {
   [ -z "$value" ] || ask_check "$6" "$value"
   gpus_status=127
   pids_status=127
-  if [ -x "$smi" ] && alone; then
+  uptime_now
+  began=${uptime%.*}
+  if [ -x "$smi" ] && alone "$2"; then
     uptime_now
-    began=${uptime%.*}
+    asked=${uptime%.*}
     ask_all "$2" "$3" "$4"
     # it ended, so whatever it has left behind may keep the lock's file open, but not the lock
     case $gpus_status$pids_status in *124*) ;; *) "$flock" -u 8 ;; esac
     part obstructed
     tell "$obstructed"
     uptime_now
-    part took $((${uptime%.*} - began))
+    part took $((${uptime%.*} - asked))
   fi
   exec 8<&-
   [ "$4" != 1 ] || part epoch "$(date +%s)"  # last: we compare it with the time at which it arrives
