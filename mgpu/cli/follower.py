@@ -206,7 +206,10 @@ class Follower:
         immediate = self._limits["immediate"]
         waits = self._job["state"] == "PENDING" and self._stop_status is None
         if waits and immediate is not None and now - self._began > immediate:
-            self._tell(f"job {self._job_id} did not start within {immediate:g} s (--immediate): taken off the queue")
+            reason = outcome.why(self._job)
+            because = f"; it waited: {reason}" if reason else ""
+            unmet = f"did not start within {immediate:g} s (--immediate): taken off the queue"
+            self._tell(f"job {self._job_id} {unmet}{because}")
             self._stop(STOPPED_FOLLOWING)
         since = {"session_timeout": self._began, "max_wait_time": self._heard, "connection_timeout": self._lost_since}
         for key, start in since.items():

@@ -149,15 +149,17 @@ def trust(session: Session, /, names: tuple[str, ...], everywhere: bool, fingerp
     if not wanted or (fingerprint and len(wanted) > 1):
         what = "which node?" if not wanted else "a fingerprint is that of one node"
         raise bad_request(what, "name one; --all means all of the inventory")
-    status = 0
+    status, told = 0, list[dict[str, Any]]()
     for name in wanted:
         try:
-            status = trust_one(session, name, fingerprint, yes) or status
+            status = trust_one(session, name, fingerprint, yes, told) or status
         except MasterError as error:
             if len(wanted) == 1 or error.code == "no_master":
                 raise
             status = error.exit_code
             session.print_error(error)
+    if session.json:
+        session.print_json({"nodes": told} if len(wanted) > 1 or everywhere else told[0])
     return status
 
 
@@ -174,24 +176,33 @@ def nodes_meant(session: Session, names: tuple[str, ...], everywhere: bool) -> l
         raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
 
 
-def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool) -> int:
+def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool, told: list[dict[str, Any]]) -> int:
+    """`told`: with --json what came of it is put there."""
     path = node_path(name)
     shown = session.call("GET", f"{path}/hostkeys")
-    if shown["status"] == "same":
-        report(session, name, 0, "its host keys are trusted already")
+    if shown["status"] == "same" and (not fingerprint or known_by(fingerprint, shown)):
+        report(session, name, 0, "its host keys are trusted already", told)
         return 0
     if shown["status"] == "changed":
         raise changed(name, shown)
     keys = [key for key in shown["keys"] if not fingerprint or key["fingerprint"] == fingerprint]
+    if shown["status"] == "same":
+        on_file = " ".join(key["fingerprint"] for key in shown["known"])
+        hint = "find out who is right; mgpu node trust would change nothing"
+        raise MasterError("check_failed", f"{name}: {fingerprint} is not among the keys on file, {on_file}", hint)
     if not keys:
         found = " ".join(key["fingerprint"] for key in shown["keys"]) or "no key"
         raise MasterError("not_found", f"{name} shows no such key but {found}", "do not trust it before you know why")
     if not (yes or fingerprint or agreed(name, shown)):
-        say("not trusted")
+        report(session, name, 0, "not trusted", told)
         return 1
     answer = session.call("POST", f"{path}/trust", {"lines": [key["line"] for key in keys]})
-    report(session, name, answer["trusted"], f"{count(answer['trusted'], 'host key')} trusted")
+    report(session, name, answer["trusted"], f"{count(answer['trusted'], 'host key')} trusted", told)
     return 0
+
+
+def known_by(fingerprint: str, shown: dict[str, Any]) -> bool:
+    return any(key["fingerprint"] == fingerprint for key in shown["known"])
 
 
 def changed(name: str, shown: dict[str, Any]) -> MasterError:
@@ -228,8 +239,8 @@ def asked(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def report(session: Session, name: str, trusted: int, text: str) -> None:
+def report(session: Session, name: str, trusted: int, text: str, told: list[dict[str, Any]]) -> None:
     if session.json:
-        session.print_json({"node_id": name, "trusted": trusted})
+        told.append({"node_id": name, "trusted": trusted})
     else:
         print(f"{clean(name)}: {text}")

@@ -104,7 +104,7 @@ def gpu_row(gpu: dict[str, Any], barred: str = "") -> tuple[str, ...]:
         f"{gib(used)}/{gib(gpu.get('memory_total_mib'))}",
         "-" if utilization is None else f"{utilization}%",
         "unused" if barred and gpu["state"] == "free" else gpu["state"],
-        who(gpu),
+        "" if barred and gpu["state"] == "free" else who(gpu),
     )
 
 
@@ -138,7 +138,9 @@ def machine_lines(node: dict[str, Any]) -> list[str]:
             for key, text in details.items()
             if gpu.get(key) or (key == "power_w" and gpu.get(key) == 0)
         ]
-        facts[f"GPU {gpu_label(gpu.get('index'))}"] = ", ".join([*shown, *filter(None, [gpu.get("uuid")])])
+        # the table cuts it where the terminal is narrow
+        shown += filter(None, [gpu.get("uuid"), who(gpu)])
+        facts[f"GPU {gpu_label(gpu.get('index'))}"] = ", ".join(shown)
     for number, note in enumerate(node.get("notes") or (), 1):
         facts[f"note {number}"] = note
     shown_facts = {name: value for name, value in facts.items() if value not in (None, "")}

@@ -204,6 +204,8 @@ def _no_device(request: Request, nodes: Sequence[NodeView], allowed: Sequence[No
     if not any(cap.has_memory(device, request) for device in of_kind):
         largest = max(device.memory_total_mib or 0 for device in of_kind)
         asked = gib(request.gpu_memory_mib or 0)
+        if not largest:
+            return f"no GPU tells its memory, {asked} asked: leave out --gpu-mem, or set gpu_memory in the inventory"
         return f"no GPU has {asked}; the largest has {gib(largest)}: use --gpu-mem {typed_at_most(largest)}"
     return f"no GPU is left that fits: {_names(allowed)} have {labels(devices)}"
 

@@ -15,7 +15,8 @@ from mgpu.core.smi.mig import parse_instances
 from mgpu.core.smi.processes import MOST_PROCESSES, SmiProcess, SmiProcesses, parse_processes
 from mgpu.core.smi.text import SHOWN, bus_number, lines, number
 
-UNREADABLE_PID = 0  # stands for processes that could not be read
+UNREADABLE_PID = 0  # of a process whose number could not be read
+UNTOLD_PID = -1  # stands for all of a GPU of which nvidia-smi does not tell the processes
 
 _MISMATCH = 18
 _MOST_NOTES = 20
@@ -161,7 +162,7 @@ def _cut_short(status: int) -> str:
 def _processes(
     gpus: tuple[GpuReading, ...], told: SmiProcesses, process_text: str, notes: list[str]
 ) -> Iterable[GpuProcess]:
-    """A GPU of which nobody told the processes is taken: so says a process without a pid on it."""
+    """Of a GPU of which nobody told the processes one stands for whoever may be there."""
     details = _details(process_text, notes)
     whole = [gpu for gpu in gpus if gpu.parent is None]
     in_order = list(told.by_slot.values()) if len(told.by_slot) == len(whole) else []
@@ -175,7 +176,7 @@ def _processes(
         if seen is None:
             if not gpu.fault:
                 notes.append(f"GPU {gpu.index}: nvidia-smi does not tell its processes")
-                seen = [SmiProcess(0)]
+                seen = [SmiProcess(UNTOLD_PID)]
             else:
                 seen = []
         for process in seen:
@@ -194,6 +195,8 @@ def _places(gpu: GpuReading, gpus: tuple[GpuReading, ...], process: SmiProcess) 
 
 
 def _process(uuid: DeviceUuid, seen: SmiProcess, details: dict[int, GpuProcess], notes: list[str]) -> GpuProcess:
+    if seen.pid == UNTOLD_PID:
+        return GpuProcess(UNTOLD_PID, uuid, exists=False)
     if not seen.pid:
         notes.append(f"a process on {uuid} whose number cannot be read")
         return GpuProcess(UNREADABLE_PID, uuid, seen.memory_mib, kind=seen.kind)

@@ -17,7 +17,7 @@ from mgpu.core.marks import words
 from mgpu.core.model import DeviceUuid, JobId, NodeState
 from mgpu.core.observation import WHOLE, GpuProcess, GpuReading, Machine, MarkKind, Node, Observation
 from mgpu.core.plan import Barred, DeviceState, DeviceView, ExternalPolicy, NodeFacts, NodeHolds, NodeView
-from mgpu.core.probe import UNREADABLE_PID
+from mgpu.core.probe import UNREADABLE_PID, UNTOLD_PID
 from mgpu.core.smi.text import printable
 
 NO_INDEX = -1  # of a GPU that is lost: nvidia-smi no longer tells it
@@ -69,7 +69,7 @@ def foreign(observation: Observation, uuid: DeviceUuid, holds: NodeHolds, extern
         for process in observation.processes
         if process.uuid == uuid
         # a job's own child that ended between two looks is no outsider
-        and not (holder is not None and not process.exists and process.pid != UNREADABLE_PID)
+        and not (holder is not None and not process.exists and process.pid > 0)
         and not (holder is not None and _job_of(process, holds) == holder)
         and _counts(process, external, alone)
     ]
@@ -176,7 +176,8 @@ def _device(
         marks = [words(mark) for mark in (drained, suspect) if mark]
         state, reason = DeviceState.ALLOCATED, "; ".join([_held(job, reading, others, holds), *marks])
     elif drained:
-        state, reason = DeviceState.UNHEALTHY, words(drained)
+        there = f"; external ({_several(others, holds)})" if others else ""
+        state, reason = DeviceState.UNHEALTHY, f"{words(drained)}{there}"
     elif reading.fault or reading.mig:
         fault = reading.fault or "MIG mode is on, and it has no instances"
         state, reason = DeviceState.UNHEALTHY, f"unhealthy: {fault}"
@@ -186,6 +187,8 @@ def _device(
         state, reason = DeviceState.UNKNOWN, "unknown: the node does not answer"
     elif reading.doubt:
         state, reason = DeviceState.UNKNOWN, f"unknown: {reading.doubt}"
+    elif others and all(process.pid == UNTOLD_PID for process in others):
+        state, reason = DeviceState.UNKNOWN, f"unknown: {_several(others, holds)}"
     elif others:
         state, reason = DeviceState.EXTERNAL, f"external ({_several(others, holds)})"
     elif suspect:
@@ -251,7 +254,7 @@ def _counts(process: GpuProcess, external: ExternalPolicy, alone: bool) -> bool:
     """`alone`: the GPU's compute mode lets one process in, so any other keeps ours out however small it is."""
     if external.policy == "ignore":
         return False
-    if process.pid == UNREADABLE_PID or (alone and process.kind != "G"):
+    if process.pid <= 0 or (alone and process.kind != "G"):
         return True
     if process.memory_mib is not None and process.memory_mib < external.memory_threshold_mib:
         return False
@@ -273,6 +276,8 @@ def _several(processes: list[GpuProcess], holds: NodeHolds) -> str:
 def _who(process: GpuProcess, holds: NodeHolds) -> str:
     """`alice, pid 4242, python, 11 GiB, 3 h`"""
     memory = "memory unknown" if process.memory_mib is None else gib(process.memory_mib)
+    if process.pid == UNTOLD_PID:
+        return "nvidia-smi does not tell its processes"
     if process.pid == UNREADABLE_PID:
         return f"a process that nvidia-smi does not name, {memory}"
     if not process.exists:

@@ -124,7 +124,7 @@ def node(config: NodeConfig, stored: Node, view: NodeView | None, jobs: Mapping[
         "partition": ",".join(config.facts.partitions),
         "gpu_type": config.facts.gpu_type or _only_name(devices),
         "last_seen": moment(stored.last_seen),
-        "gpus": [gpu(device, stored, jobs) for device in devices],
+        "gpus": [gpu(device, stored, jobs, view) for device in devices],
         "barred": view.barred.value if view and view.barred else None,  # what keeps all jobs away
         "maintenance": [window(one) for one in config.facts.maintenance if one.end > now],
         "drain": mark(stored.mark(MarkKind.DRAINED, WHOLE)),
@@ -157,7 +157,8 @@ def machine(seen: Observation, view: NodeView | None) -> Json:
     return {name: value for name, value in facts.items() if value not in (None, "", [])}
 
 
-def gpu(device: DeviceView, stored: Node, jobs: Mapping[JobId, Job]) -> Json:
+def gpu(device: DeviceView, stored: Node, jobs: Mapping[JobId, Job], view: NodeView | None) -> Json:
+    """One that is free has a reason too where its node is not to be used."""
     holder = None if device.job_id is None else jobs.get(device.job_id)
     seen = stored.observation
     reading = next((gpu for gpu in seen.gpus if gpu.uuid == device.uuid), None) if seen else None
@@ -170,7 +171,7 @@ def gpu(device: DeviceView, stored: Node, jobs: Mapping[JobId, Job]) -> Json:
         "memory_used_mib": reading.memory_used_mib if reading else None,
         "utilization": reading.utilization if reading else None,
         "state": device.state.value,
-        "reason": device.reason,
+        "reason": device.reason or (view.reason if view and not view.usable else ""),
         "job_id": device.job_id if holder is None else shown_id(holder),
         "user": None if holder is None else holder.user,
         "processes": [process(found) for found in _processes_on(device.uuid, seen)],

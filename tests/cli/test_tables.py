@@ -328,12 +328,14 @@ KEYS = [{"type": "ssh-ed25519", "fingerprint": "SHA256:abc", "line": "gpu01 ssh-
         ("new", ["--fingerprint", "SHA256:other"], 1, False),
         ("new", [], 2, False),
         ("same", [], 0, False),
+        ("same", ["--fingerprint", "SHA256:abc"], 0, False),
+        ("same", ["--fingerprint", "SHA256:other", "--yes"], 1, False),
         ("changed", ["--yes"], 77, False),
         ("changed", ["--fingerprint", "SHA256:abc"], 77, False),
     ],
 )
 def test_trust(peer: Peer, mgpu: Callable, status: str, options: list[str], expected: int, trusted: bool) -> None:
-    shown = {"node": "gpu01", "address": "10.0.0.1", "keys": KEYS, "known": [], "status": status}
+    shown = {"node": "gpu01", "address": "10.0.0.1", "keys": KEYS, "known": KEYS, "status": status}
     shown["removal"] = "ssh-keygen -R gpu01 -f /k"
     peer.answers["GET", "/v1/nodes/gpu01/hostkeys"] = shown
     peer.answers["POST", "/v1/nodes/gpu01/trust"] = {"trusted": 1}

@@ -310,6 +310,7 @@ def test_several_nodes_are_trusted_one_after_the_other(peer: Peer, mgpu: Callabl
     assert ran.err == "mgpu: no /v1/nodes/n2/hostkeys: look\n"
     peer.answers["GET", "/v1/nodes"] = {"nodes": [{"node_id": "n3"}]}
     assert mgpu("node", "trust", "--all").out == "n3: its host keys are trusted already\n"
+    assert mgpu("node", "trust", "--all", "--json").out == '{"nodes": [{"node_id": "n3", "trusted": 0}]}\n'
 
 
 def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:

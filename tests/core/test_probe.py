@@ -151,6 +151,7 @@ def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
             {"gpu_status": 18, "gpu_text": "Failed to initialize NVML: Driver/library version mismatch\nx"},
             "reboot the node",
         ),
+        ({"gpu_status": 18, "gpu_text": "Failed to initialize NVML: Unknown Error\n"}, "reboot the node"),
         ({"gpu_status": 6, "gpu_text": "No devices were found\n"}, "finds no GPUs"),
         ({"gpu_status": 127, "gpu_text": "", "smi_path": ""}, "not found in PATH=/usr/bin:/bin: set nvidia_smi"),
         (
@@ -216,7 +217,7 @@ def test_a_process_makes_its_gpu_taken(pid: str, memory: str, known: int, mib: i
     ],
 )
 def test_who_is_on_a_gpu_must_be_told_or_it_is_taken(text: str) -> None:
-    assert (1, S.EXTERNAL) in states(pids_text=text)
+    assert {(1, S.EXTERNAL), (1, S.UNKNOWN)} & set(states(pids_text=text))
     assert (0, S.FREE) in states(pids_text=text) or "GPU 00" not in text
 
 

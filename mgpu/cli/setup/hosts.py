@@ -140,7 +140,9 @@ def choose(hosts: Sequence[Host]) -> list[Host]:
         if not line:
             raise bad_request("nothing was chosen, nothing was written", "name the hosts: mgpu init HOST...")
         words = re.sub(r"\s*,\s*", ",", line.strip()).split()
-        if words in ([], ["all"]):
+        if words in (["n"], ["no"], ["none"]):
+            raise bad_request("nothing was chosen, nothing was written", "name the hosts: mgpu init HOST...")
+        if words in ([], ["all"], ["y"], ["yes"]):
             words = usual
         try:
             chosen = looked_up(words)
