@@ -48,6 +48,7 @@ class NodeConfig:
     nvidia_smi: str = ""
     workdir: str = ""
     setup: str = ""
+    login_shell: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     run_dir: str = ""
     check: str = ""  # the site's own command that says whether the node is well

@@ -225,6 +225,7 @@ def _node(entry: NodeDefaults, name: str, beside: Mapping[str, str]) -> NodeConf
         nvidia_smi=entry.nvidia_smi,
         workdir=entry.workdir,
         setup=entry.setup,
+        login_shell=entry.login_shell,
         env=dict(entry.env),
         run_dir=entry.run_dir,
         check=entry.health.check,

@@ -262,6 +262,7 @@ class NodeDefaults(Section):
     nvidia_smi: Program = ""
     workdir: RemotePath = ""
     run_dir: RemotePath = ""
+    login_shell: bool = False
     setup: str = ""
     env: Environment = {}
 

@@ -41,12 +41,21 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class NodeWorld:
-    """What the inventory adds on one node. `renumbered`: indices cannot be trusted there, name GPUs by UUID."""
+    """What the inventory adds on one node. `renumbered`: indices cannot be trusted there, name GPUs by UUID.
+    `login_shell`: its jobs read what a login reads."""
 
     workdir: str = ""
     setup: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     renumbered: bool = False
+    login_shell: bool = False
+
+
+# What bash reads at a login, in its order, before `setup` does anything.
+LOGIN = """[ -r /etc/profile ] && . /etc/profile
+for mgpu_file in ~/.bash_profile ~/.bash_login ~/.profile; do
+  [ -r "$mgpu_file" ] && { . "$mgpu_file"; break; }
+done; unset mgpu_file"""
 
 
 def quote(text: str) -> str:
@@ -59,7 +68,7 @@ def render(
 ) -> Launch:
     """`addresses`: one a rank, where the other ranks reach it."""
     spec = job.spec
-    setup = [text for text in (world.setup, spec.setup) if text.strip()]
+    setup = [text for text in (LOGIN if world.login_shell else "", world.setup, spec.setup) if text.strip()]
     lines = [
         *_exports({**world.env, **spec.env}),
         *_virtual_env(spec.virtual_env),

@@ -138,7 +138,9 @@ class Realiser:
 
     def _launch(self, item: Running, part: Part, link: NodeLink) -> launch.Launch:
         config = link.config
-        world = launch.NodeWorld(config.workdir, config.setup, config.env, self._renumbered(part.node))
+        world = launch.NodeWorld(
+            config.workdir, config.setup, config.env, self._renumbered(part.node), config.login_shell
+        )
         addresses = [self._peer_address(other) for other in item.parts]
         return launch.render(item.job, part, item.parts, directory_name(part.key), world, addresses)
 

@@ -249,3 +249,12 @@ def test_nodes_are_named_in_slurms_form() -> None:
     launch = render(job(command=Command(ARGV, ("true",))), parts[1], parts, "7.1", NodeWorld(), ["", ""])
     assert "export MGPU_NODELIST='node001,other9'" in launch.script
     assert "MASTER_ADDR" not in launch.script  # nobody knows it: better none than a wrong one
+
+
+@pytest.mark.parametrize("name", [".bash_profile", ".bash_login", ".profile"])
+def test_a_login_shell_reads_what_a_login_reads(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("at_login() { echo from the login; }\n")
+    world = NodeWorld(setup="at_setup=$(at_login)", login_shell=True)
+    launch = rendered(Command(SHELL, ("echo $at_setup$mgpu_file; at_login",)), world=world)
+    assert launch.shell == "bash"
+    assert run("bash", launch, tmp_path, {"HOME": str(tmp_path)}).stdout == b"from the login\nfrom the login\n"
