@@ -21,7 +21,22 @@ from mgpu.api import stream
 from mgpu.api.connection import caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
-from mgpu.ops import cancel, chosen, drain, hold, jobs, nodes, outlook, output, reload, residue, status, submit, update
+from mgpu.ops import (
+    cancel,
+    chosen,
+    drain,
+    hold,
+    jobs,
+    nodes,
+    outlook,
+    output,
+    reload,
+    requeue,
+    residue,
+    status,
+    submit,
+    update,
+)  # fmt: skip
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
@@ -104,6 +119,7 @@ class _Routes:
             web.post("/v1/cancel", self._cancel),
             web.post("/v1/hold", self._hold),
             web.post("/v1/release", self._release),
+            web.post("/v1/requeue", self._requeue),
             web.get("/v1/jobs/{job}", self._show_job),
             web.get("/v1/jobs/{job}/why", self._why),
             web.post("/v1/jobs/{job}/update", self._update),
@@ -188,6 +204,10 @@ class _Routes:
     async def _release(self, request: web.Request) -> web.Response:
         body = await _body(request)
         return web.json_response(await self._run(hold.release, self._context, caller_of(request), body))
+
+    async def _requeue(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await self._run(requeue.requeue, self._context, caller_of(request), body))
 
     async def _show_job(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(jobs.show_job, self._context, _job(request)))

@@ -194,9 +194,15 @@ class JobSpec:
     requeue: bool = True
     signal: str = ""  # [B:]NUMBER@SECONDS: sent so long before the time limit; B: = to the first process alone
     requeue_exits: tuple[int, ...] = ()  # exit codes that mean: queue it again
-    priority: int = 0
+    priority: int = 0  # as asked for
+    tier: int = 0  # what its partition adds
+    nice: int = 0  # what it lets others have
     dependency: Dependency | None = None
     array: str = ""  # of an array, and of each of its tasks: all indices and how many may run at once, `0-99%4`
+
+    @property
+    def standing(self) -> int:
+        return self.priority + self.tier - self.nice
 
 
 # --- what is stored -------------------------------------------------------------------------------------------------
@@ -259,6 +265,7 @@ class Attempt:
 HELD_BY_USER, HELD_BY_ADMIN = "JobHeldUser", "JobHeldAdmin"
 GIVEN_UP = "GIVEN_UP"  # a part's stop: an operator's word
 REQUEUE = "REQUEUE"  # a part's stop, recorded on the node: the job itself wants to be queued again
+RESTART = "RESTART"  # a stop, of a job and its parts: somebody wants it queued again
 OUT_OF_MEMORY = "OOM"  # a part's stop, recorded on the node: the kernel killed it, nobody of ours did
 
 

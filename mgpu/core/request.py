@@ -28,7 +28,7 @@ _KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env"
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
-    *("requeue_on_exit", "signal", "hold", "begin", "dependency", "kill_on_invalid_dep", "array"),
+    *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
     *("exclusive", "setup", "cpus_per_task", "mem"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
@@ -39,7 +39,7 @@ _INDICES = re.compile(r"\d{1,3}(?:-\d{1,3})?", re.ASCII)
 _MAX_INDICES = 1000
 _NAME_LENGTH = 64
 _MAX_CPUS = 65536
-_MAX_PRIORITY = 1_000_000
+MAX_PRIORITY = 1_000_000
 
 
 def parse_submission(
@@ -76,8 +76,9 @@ def parse_submission(
         requeue=not read.flag(options, "no_requeue"),
         signal=_signal(options, admission.time_limit_s),
         requeue_exits=_requeue_exits(options, kind),
-        priority=admission.priority
-        + (read.whole(options, "priority", "--priority", -_MAX_PRIORITY, _MAX_PRIORITY) or 0),
+        priority=read.whole(options, "priority", "--priority", -MAX_PRIORITY, MAX_PRIORITY) or 0,
+        tier=admission.priority,
+        nice=read.whole(options, "nice", "--nice", -MAX_PRIORITY, MAX_PRIORITY) or 0,
         dependency=_dependency(options),
         array=_array(options, command, kind),
     )
@@ -94,8 +95,8 @@ def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Requ
         gpus=read.whole(options, "gpus", "-G", 0, MAX_GPUS),
         nodes=read.whole(options, "nodes", "-N", 1, MAX_NODES),
         gpus_per_node=read.whole(options, "gpus_per_node", "--gpus-per-node", 0, MAX_GPUS),
-        nodelist=_names(options, "nodelist", "-w", nodes),
-        exclude=_names(options, "exclude", "-x", nodes),
+        nodelist=parse_names(options, "nodelist", "-w", nodes),
+        exclude=parse_names(options, "exclude", "-x", nodes),
         gpu_ids=_gpu_ids(options),
         pins=_pins(options, nodes),
         gpu_types=gpu_types,
@@ -142,7 +143,8 @@ def _mib(word: str, units: Mapping[str, float]) -> int:
 # --- nodes and GPUs -------------------------------------------------------------------------------------------------
 
 
-def _names(options: Mapping[str, Any], key: str, option: str, nodes: Sequence[NodeView]) -> tuple[NodeName, ...]:
+def parse_names(options: Mapping[str, Any], key: str, option: str, nodes: Sequence[NodeView]) -> tuple[NodeName, ...]:
+    """Of known nodes; () if none are given."""
     given = read.line(options, key, read.MAX_OPTION)
     if options.get(key) is None:
         return ()

@@ -6,7 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mgpu.core.model import GIVEN_UP, OUT_OF_MEMORY, REQUEUE, FailureClass, Job, JobKind, JobState, NodeName, Part
+from mgpu.core.model import (
+    GIVEN_UP,
+    OUT_OF_MEMORY,
+    REQUEUE,
+    RESTART,
+    FailureClass,
+    Job,
+    JobKind,
+    JobState,
+    NodeName,
+    Part,
+)
 from mgpu.core.signals import SIGNALS
 
 LEFTOVER = "LEFTOVER"  # a part's stop: its command has ended by itself, what it left behind has to be ended
@@ -55,12 +66,23 @@ class Verdict:
 
 def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Outlook) -> Verdict:
     """A job that is to be ended is not tried again, whatever went wrong meanwhile."""
+    if job.stop.startswith(RESTART):
+        return _restart(job, parts, now)
     verdict = _judge(job, parts, now, rules, outlook)
     if job.stop and verdict.state is JobState.PENDING:
         return _end(
             job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, verdict.exit_code
         )
     return verdict
+
+
+def _restart(job: Job, parts: Sequence[Part], now: float) -> Verdict:
+    """Somebody wants it queued again, however it ended here: what it went through counts no more."""
+    cause = decisive(parts)
+    stopped = any(part.stop == RESTART for part in parts)
+    failure = FailureClass.STOPPED if stopped else cause.failure
+    detail = f"queued again by {job.stop.partition(' by ')[2]}"
+    return Verdict(JobState.PENDING, "Requeued", detail, failure, cause.exit_code, now)
 
 
 def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Outlook) -> Verdict:

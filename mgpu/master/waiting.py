@@ -106,8 +106,8 @@ class Waiting:
             job.job_id,
             job.user,
             job.spec.request,
-            job.spec.priority,
-            job.submit_time,
+            job.spec.standing,
+            job.submit_time if job.reason else max(job.submit_time, job.not_before),
             max(job.not_before, not_before),
             job.avoid,
             job.attempt if job.reason else 0,  # else somebody's word has set `not_before`

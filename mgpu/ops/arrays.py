@@ -53,6 +53,15 @@ def end_if_over(writer: Writer, array_id: JobId, now: float) -> None:
     writer.audit(Audit(now, WHO, f"array ended: {state}", array_id, None, detail))
 
 
+def begin_again(writer: Writer, array_id: JobId) -> None:
+    """A task of it that ended is queued again."""
+    of = writer.job(array_id)
+    assert of is not None
+    reopened = lifecycle.reopen_array(of, array.render_indices(array.never_began(of)))
+    if reopened is not of:
+        writer.save_job(reopened, of)
+
+
 def find(reader: Reader, named: Reference) -> Job:
     """The one job that is meant. Of a task that is no row yet, or never will be one, the job that it would be, under
     the array's number. Raises NotFound, RequestError."""

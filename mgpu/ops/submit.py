@@ -55,6 +55,17 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
     return Submitted(job_id, notices, created=True)
 
 
+def require_manners(context: Context, caller: Caller, spec: JobSpec, most: int = 0, least: int = 0) -> None:
+    """Everybody may let others go first; only an admin may send a job ahead: a priority above `most`, to be less nice
+    than `least`. Raises NotAllowed."""
+    if context.is_operator(caller):
+        return
+    if spec.priority > most:
+        raise NotAllowed(f"--priority {spec.priority}: above {most} is for admins", "--nice N lowers a job of yours")
+    if spec.nice < least:
+        raise NotAllowed(f"--nice {spec.nice}: below {least} is for admins", "give 0 or more")
+
+
 def parse_request_id(payload: Mapping[str, Any]) -> str:
     request_id = payload.get("request_id")
     if not isinstance(request_id, str) or not _REQUEST_ID.fullmatch(request_id):
@@ -67,6 +78,7 @@ def read_job(
 ) -> tuple[Job, list[str]]:
     """The job that it means, and notices. Raises as `submit` does."""
     spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
+    require_manners(context, caller, spec)
     return _job(request_id, caller, spec, read.Options(read.mapping(payload, "options"))), notices
 
 

@@ -1,62 +1,188 @@
-"""The wish that a job may run longer, or shorter. Stored with the job; the master tells its nodes."""
+"""The wish that a job is another than it was submitted: checked as a submission is, stored as a whole or not at all.
+
+Of a job that runs only the limit can be changed; the master tells its nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mgpu import clock
 from mgpu.core import payload as read
 from mgpu.core.array import Reference, shown_id
+from mgpu.core.ask import impossible
+from mgpu.core.dependency import circle, parse_dependency, render_dependency
 from mgpu.core.errors import RequestError
-from mgpu.core.model import Audit, Job, JobState, Part
+from mgpu.core.hostlist import fold
+from mgpu.core.model import Audit, Dependency, Job, JobId, JobSpec, JobState
 from mgpu.core.partitions import admit, new_limit
 from mgpu.core.plan import NodeView
+from mgpu.core.request import MAX_PRIORITY, parse_names
+from mgpu.core.shape import check_shape
 from mgpu.core.timelimit import render_time_limit
-from mgpu.ops.arrays import find_row, with_tasks
+from mgpu.ops.arrays import find_row, name_rows, with_tasks
+from mgpu.ops.begin import parse_begin
 from mgpu.ops.chosen import AlreadyEnded
 from mgpu.ops.context import Caller, Context, require_owner
-from mgpu.ops.render import Json
-from mgpu.ops.submit import parse_request_id
+from mgpu.ops.render import Json, moment
+from mgpu.ops.submit import known_facts, parse_request_id, require_manners
+from mgpu.store.reading import Reader
+from mgpu.store.writing import Writer
 
-_KEYS = ("request_id", "time")
+_PLACE = ("time", "partition", "nodelist", "exclude")
+_CHANGES = (*_PLACE, "priority", "nice", "job_name", "begin", "dependency")
+_NONE = "none"  # no nodes named, no dependency
+
+
+class _Wish(NamedTuple):
+    """`options` as typed, those alone that were given."""
+
+    context: Context
+    caller: Caller
+    options: read.Options
+    views: Sequence[NodeView]
 
 
 def update(context: Context, caller: Caller, named: Reference, payload: Mapping[str, Any]) -> Json:
-    """The limit counts from the start of the job; of an array, of each of its tasks that has not ended. Raises
-    RequestError for one that its partition does not allow."""
-    read.only_keys(payload, _KEYS, "the key")
+    """The limit counts from the start of the job. Of an array all is meant that waits, and for a limit
+    alone what runs too. Raises RequestError, NotAllowed, NotFound, AlreadyEnded."""
+    read.only_keys(payload, ("request_id", *_CHANGES), "the key")
     request_id = parse_request_id(payload)
-    time = read.line(payload, "time", 64).strip()
-    if not time:
-        raise RequestError("nothing to change was named", "give --time LIMIT; none removes it")
-    views = context.control.views()
+    options = read.Options({name: payload[name] for name in _CHANGES if payload.get(name) not in (None, "")})
+    for name in options:
+        options[name] = read.line(options, name).strip()
+    if not options:
+        raise RequestError("nothing to change was named", "give --time LIMIT, none removes it; or another option")
+    wish = _Wish(context, caller, options, context.control.views())
     with context.store.write() as w:
         job = find_row(w, named, clock.now())
         require_owner(context, caller, job, "change it")
-        jobs = with_tasks(w, job)
+        jobs = _meant(with_tasks(w, job), options)
         for one in jobs:
-            changed = _with_limit(context, one, time, views, w.parts(one.job_id, one.attempt))
-            w.save_job(changed)
-        limit = changed.spec.time_limit_s
-        detail = f"time limit {render_time_limit(limit)}, request {request_id}"
+            if one.state.final:
+                raise AlreadyEnded(f"job {shown_id(one)} has already ended ({one.state})")
+            after = _waiting(w, one, wish) if one.state is JobState.PENDING else _running(w, one, wish)
+            w.save_job(after, one)
+        said = [_said(name, after) for name in options]
+        detail = f"{'; '.join(said)}, request {request_id}"
         w.audit(Audit(clock.now(), caller.user, "update", job_id=job.job_id, detail=detail))
     for one in jobs:
         context.spool.notify(one.job_id)
     context.waker.wake()
-    return {"job_id": shown_id(job), "time_limit_s": limit}
+    return {"job_id": shown_id(job), "time_limit_s": after.spec.time_limit_s, "changes": said}
 
 
-def _with_limit(context: Context, job: Job, time: str, views: Sequence[NodeView], parts: list[Part]) -> Job:
-    if job.state.final:
-        raise AlreadyEnded(f"job {shown_id(job)} has already ended ({job.state})")
-    request, partitions = job.spec.request, context.config.partitions
-    if job.state is JobState.PENDING:
-        admission = admit(request, time, views, partitions, job.user)
-        request = replace(request, partition=admission.partition)
-        limit = admission.time_limit_s
-    else:
-        where = {part.node for part in parts}
-        limit = new_limit(time, request, [view for view in views if view.name in where], partitions, job.user)
-    return replace(job, spec=replace(job.spec, request=request, time_limit_s=limit))
+def _meant(jobs: list[Job], options: Mapping[str, Any]) -> list[Job]:
+    """Of an array's tasks those that wait, where there is more to change than a limit."""
+    waiting = [job for job in jobs if job.state is JobState.PENDING]
+    return waiting if waiting and options.keys() != {"time"} else jobs
+
+
+def _running(reader: Reader, job: Job, wish: _Wish) -> Job:
+    other = next((read.spoken(wish.options, name) for name in wish.options if name != "time"), "")
+    if other:
+        raise RequestError(f"job {shown_id(job)} runs: {other} is for jobs that wait", "of one that runs, give --time")
+    where = {part.node for part in reader.parts(job.job_id, job.attempt)}
+    there = [view for view in wish.views if view.name in where]
+    limit = new_limit(wish.options["time"], job.spec.request, there, wish.context.config.partitions, job.user)
+    return replace(job, spec=replace(job.spec, time_limit_s=limit))
+
+
+def _waiting(writer: Writer, job: Job, wish: _Wish) -> Job:
+    options, spec = wish.options, job.spec
+    if any(name in options for name in _PLACE):
+        spec = _placed(job, wish)
+    if "priority" in options or "nice" in options:
+        spec = _ranked(spec, wish)
+    if "job_name" in options:
+        spec = replace(spec, name=read.line(options, "job_name", 255))
+    if "dependency" in options:
+        spec = replace(spec, dependency=_dependency(writer, job, options["dependency"]))
+    job = replace(job, spec=spec)
+    if "begin" in options:
+        # of a job that was tried before, too: it is no pause of ours then
+        job = replace(job, not_before=parse_begin(options["begin"], clock.now()), reason="")
+    return job
+
+
+def _placed(job: Job, wish: _Wish) -> JobSpec:
+    """Where, and how long."""
+    options, request = wish.options, job.spec.request
+    named = read.Options({name: text for name, text in options.items() if text.lower() != _NONE})
+    if "nodelist" in options:
+        request = replace(request, nodelist=parse_names(named, "nodelist", "-w", wish.views))
+    if "exclude" in options:
+        request = replace(request, exclude=parse_names(named, "exclude", "-x", wish.views))
+    if "partition" in options:
+        request = replace(request, partition=",".join(dict.fromkeys(filter(None, options["partition"].split(",")))))
+    time = options.get("time") or render_time_limit(job.spec.time_limit_s)
+    admission = admit(request, time, wish.views, wish.context.config.partitions, job.user)
+    request = replace(request, partition=admission.partition)
+    check_shape(request)
+    if reason := impossible(request, wish.views):
+        raise RequestError(reason)
+    tier = admission.priority if "partition" in options else job.spec.tier
+    return replace(job.spec, request=request, time_limit_s=admission.time_limit_s, tier=tier)
+
+
+def _ranked(spec: JobSpec, wish: _Wish) -> JobSpec:
+    options = wish.options
+    priority = read.whole(options, "priority", "--priority", -MAX_PRIORITY, MAX_PRIORITY)
+    nice = read.whole(options, "nice", "--nice", -MAX_PRIORITY, MAX_PRIORITY)
+    after = replace(
+        spec,
+        priority=spec.priority if priority is None else priority,
+        nice=spec.nice if nice is None else nice,
+    )
+    require_manners(wish.context, wish.caller, after, most=max(0, spec.priority), least=min(0, spec.nice))
+    return after
+
+
+def _dependency(writer: Writer, job: Job, text: str) -> Dependency | None:
+    if text.lower() == _NONE:
+        return None
+    before = job.spec.dependency
+    dependency = parse_dependency(text, keep=before is not None and before.keep)
+    dependency = name_rows(writer, dependency, clock.now())
+    known_facts(writer, dependency)
+
+    def waits_for(job_id: JobId) -> Iterable[JobId]:
+        other = job if job_id == job.job_id else writer.job(job_id)
+        if other is None or other.state is not JobState.PENDING:
+            return ()
+        asked = dependency if other is job else other.spec.dependency
+        return () if asked is None else _waited_for(writer, other, asked)
+
+    if round_trip := circle(job.job_id, waits_for):
+        way = " for ".join(f"job {job_id}" for job_id in round_trip[1:])
+        raise RequestError(f"--dependency: job {job.job_id} would wait for itself, that is for {way}")
+    return dependency
+
+
+def _waited_for(reader: Reader, job: Job, dependency: Dependency) -> list[JobId]:
+    found = list(dependency.job_ids)
+    if dependency.singleton:
+        names = next(iter(reader.names([job.job_id])))
+        found += [other for other, _, _ in reader.namesakes(*names) if other < (job.array_id or job.job_id)]
+    return found
+
+
+def _said(name: str, job: Job) -> str:
+    """A change in words."""
+    spec, request = job.spec, job.spec.request
+    if name == "time":
+        limit = spec.time_limit_s
+        return "no time limit" if limit is None else f"time limit {render_time_limit(limit)}"
+    if name == "dependency":
+        return f"dependency {render_dependency(spec.dependency)}" if spec.dependency else "no dependency"
+    return {
+        "partition": f"partition {request.partition or 'any'}",
+        "nodelist": f"nodes {fold(request.nodelist)}" if request.nodelist else "no nodes named",
+        "exclude": f"never on {fold(request.exclude)}" if request.exclude else "no nodes excluded",
+        "priority": f"priority {spec.priority}",
+        "nice": f"nice {spec.nice}",
+        "job_name": f"name {spec.name}",
+        "begin": f"not before {moment(job.not_before)}",
+    }[name]

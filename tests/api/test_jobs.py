@@ -234,8 +234,10 @@ def test_the_time_limit_of_a_job_that_waits_or_runs_can_be_changed(served):
     served.start(running)
     served.change_job(running, state=JobState.RUNNING, attempt=1)
     wakes = served.desk.wakes
-    assert update(served, waiting, time="1:00:00") == (200, {"job_id": waiting, "time_limit_s": 3600})
-    assert update(served, running, time="none") == (200, {"job_id": running, "time_limit_s": None})
+    changed = {"job_id": waiting, "time_limit_s": 3600, "changes": ["time limit 01:00:00"]}
+    assert update(served, waiting, time="1:00:00") == (200, changed)
+    changed = {"job_id": running, "time_limit_s": None, "changes": ["no time limit"]}
+    assert update(served, running, time="none") == (200, changed)
     assert served.desk.wakes == wakes + 2
     assert served.job(waiting).spec.time_limit_s == 3600
     assert served.job(running).spec.time_limit_s is None

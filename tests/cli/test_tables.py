@@ -292,6 +292,15 @@ def test_hold_and_release(peer: Peer, mgpu: Callable, command: str, done: str) -
     ]
 
 
+def test_requeue(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["POST", "/v1/requeue"] = {"requeued": [17], "errors": []}
+    assert mgpu("requeue", "17", "--hold") == (0, "Requeued job 17\n", "")
+    assert mgpu("requeue", "--me").status == 2
+    mgpu("requeue", "--state", "failed")
+    bodies = [{**body, "request_id": ""} for body in peer.bodies("POST", "/v1/requeue")]
+    assert bodies == [{"request_id": "", "ids": [17], "hold": True}, {"request_id": "", "states": "FAILED"}]
+
+
 def test_status_starts_nothing(mgpu: Callable, peer: Peer) -> None:
     peer.answers["GET", "/v1/status"] = {"version": "1", "uptime_s": 61, "config": "", "queue": {"PENDING": 2}}
     assert mgpu("status").out == ("version  1\nconfig   none: this machine alone\nqueue    PENDING=2\nuptime   1:01\n")
@@ -365,12 +374,14 @@ def test_small_forms() -> None:
     assert [text.cut("模型模型", n) for n in (8, 7, 4, 1)] == ["模型模型", "模型模…", "模…", "…"]
 
 
-def test_update_says_the_new_limit(peer: Peer, mgpu: Callable[..., Any]) -> None:
-    peer.answers["POST", "/v1/jobs/17/update"] = {"job_id": 17, "time_limit_s": 90000}
-    assert mgpu("update", "17", "--time", "1-1") == (0, "Updated job 17: time limit 1-01:00:00\n", "")
-    peer.answers["POST", "/v1/jobs/17/update"] = {"job_id": 17, "time_limit_s": None}
-    assert mgpu("update", "17", "-t", "none").out == "Updated job 17: no time limit\n"
+def test_update_says_what_changed(peer: Peer, mgpu: Callable[..., Any]) -> None:
+    answer = {"job_id": 17, "time_limit_s": 90000, "changes": ["time limit 1-01:00:00", "nice 5"]}
+    peer.answers["POST", "/v1/jobs/17/update"] = answer
+    said = "Updated job 17: time limit 1-01:00:00\nUpdated job 17: nice 5\n"
+    assert mgpu("update", "17", "--time", "1-1", "--nice", "5") == (0, said, "")
     assert mgpu("update", "17").status == 2
+    (body,) = peer.bodies("POST", "/v1/jobs/17/update")
+    assert {**body, "request_id": ""} == {"request_id": "", "time": "1-1", "nice": "5"}
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100])

@@ -268,6 +268,41 @@ def test_only_a_pending_job_is_abandoned(state: JobState) -> None:
     assert (after.detail, after.end_time) == ("job 5 is FAILED", 4.0)
 
 
+@pytest.mark.parametrize("state", list(JobState))
+def test_what_ended_is_queued_again_and_what_runs_is_restarted(state: JobState) -> None:
+    before = job(state=state, exit_code=3, end_time=9.0, start_time=2.0, failures=2, avoid=("node001",), stop="")
+    if state.final:
+        again = lifecycle.requeue(replace(before, stop="CANCEL by bob"), "alice", 50.0)
+        assert (again.state, again.attempt, again.detail) == (JobState.PENDING, 1, "queued again by alice")
+        assert (again.exit_code, again.end_time, again.start_time, again.failures, again.stop) == (
+            None,
+            None,
+            None,
+            0,
+            "",
+        )
+    else:
+        with pytest.raises(InvalidTransition, match=state.value):
+            lifecycle.requeue(before, "alice", 50.0)
+    if state is JobState.RUNNING:
+        wanted = lifecycle.want_restart(before, "alice")
+        assert wanted.stop == "RESTART by alice"
+        assert lifecycle.want_restart(wanted, "bob") == wanted
+        assert lifecycle.want_stop(wanted, "CANCEL by bob").stop == "CANCEL by bob"
+    else:
+        with pytest.raises(InvalidTransition, match=state.value):
+            lifecycle.want_restart(before, "alice")
+
+
+@given(st.lists(st.tuples(st.sampled_from(FAILURES), st.sampled_from(["", "GANG", "RESTART", "OOM"])), min_size=1))
+def test_who_is_to_be_queued_again_is_so_however_it_ended(ends: list[tuple[FailureClass, str]]) -> None:
+    parts = [ended(rank, failure, 1, stop=wish) for rank, (failure, wish) in enumerate(ends)]
+    held = lifecycle.hold_next(job(stop="RESTART by bob"), "bob", admin=False)
+    found = settled(held, *parts).job
+    assert (found.state, found.stop, found.held) == (JobState.PENDING, "", "JobHeldUser by bob")
+    assert lifecycle.place(found, 2, 1.0).attempt == 2
+
+
 def test_the_first_wish_counts() -> None:
     once = lifecycle.want_stop(job(), "CANCEL by alice")
     assert lifecycle.want_stop(once, "CANCEL by bob").stop == "CANCEL by alice"

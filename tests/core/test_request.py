@@ -241,7 +241,7 @@ PLACES = [
 
 def admitted(user: str = "bob", **options: str) -> tuple[str, int | None, int]:
     spec, _ = parse_submission(payload(options), PLACES, PARTS, user)
-    return spec.request.partition, spec.time_limit_s, spec.priority
+    return spec.request.partition, spec.time_limit_s, spec.standing
 
 
 def test_named_partitions_give_limit_and_priority() -> None:
@@ -249,6 +249,7 @@ def test_named_partitions_give_limit_and_priority() -> None:
     assert admitted(partition="debug") == ("debug", HOUR // 2, 50)
     assert admitted(partition="debug", time="45", priority="3") == ("debug", 45 * 60, 53)
     assert admitted(partition="debug,train", time="90") == ("train", 90 * 60, 10)
+    assert admitted(partition="debug", priority="3", nice="7") == ("debug", HOUR // 2, 46)
     assert admitted("alice", partition="vip") == ("vip", None, 90)
 
 

@@ -79,6 +79,24 @@ VERDICTS: dict[str, Row] = {
         {},
         (JobState.CANCELLED, "Cancelled", 143),
     ),
+    "somebody wants it again": (
+        {"stop": "RESTART by bob"},
+        [ended(0, F.EXIT, 143, stop="RESTART"), ended(1, F.NODE_LOST)],
+        {"requeues": 20},
+        (JobState.PENDING, "Requeued", None),
+    ),
+    "somebody wants it again, and it had come to its end": (
+        {"stop": "RESTART by bob"},
+        [ended(0)],
+        {},
+        (JobState.PENDING, "Requeued", 0),
+    ),
+    "somebody wanted it again, and then no more": (
+        {"stop": "CANCEL by bob"},
+        [ended(0, F.EXIT, 143, stop="RESTART")],
+        {},
+        (JobState.CANCELLED, "Cancelled", 143),
+    ),
     "asked, and the time was over on another node": (
         {},
         [ended(0, stop="REQUEUE"), ended(1, stop="TIMEOUT")],

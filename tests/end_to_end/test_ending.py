@@ -135,11 +135,11 @@ def test_a_time_limit_can_be_moved(cluster: Cluster) -> None:
     waits = cluster.submit("-G", 4, "-w", "node002", "sleep 600")
     cluster.await_running(waits)
     later = cluster.submit("-w", "node002", "-t", 5, "sleep 600")
-    assert cluster("update", later, "--time", "0:01").out == f"Updated job {later}: time limit 0:01\n"
+    assert cluster("update", later, "--time", "0:01").out == f"Updated job {later}: time limit 00:00:01\n"
     cluster("cancel", waits)
     runs = cluster.submit("-w", "node001", "-t", 60, "echo begun; sleep 600")
     cluster.await_output(runs, "begun")
-    assert cluster.json("update", runs, "--time", "none") == {"job_id": runs, "time_limit_s": None}
+    assert cluster.json("update", runs, "--time", "none")["time_limit_s"] is None
     cluster("update", runs, "-t", "0:01")
     for job_id in (later, runs):
         assert cluster.await_job(job_id)["state"] == "TIMEOUT"

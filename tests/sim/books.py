@@ -29,6 +29,7 @@ class Books:
         self._collected: set[tuple[int, int, int]] = set()
         self._final: set[int] = set()
         self.cancelled: set[Reference] = set()  # jobs with a wish to end them
+        self.requeued: set[Reference] = set()  # jobs with a wish to run them once more
         self.calm_since: float | None = None
 
     def close(self) -> None:
@@ -109,7 +110,9 @@ class Books:
     def _check_jobs(self, waits: Iterable[JobId] | None) -> None:
         jobs = self.rows("SELECT * FROM jobs")
         for job in jobs:
-            if job["state"] in FINAL and job["job_id"] not in self._final:
+            if job["state"] not in FINAL:
+                self._final.discard(job["job_id"])
+            elif job["job_id"] not in self._final:
                 self._final.add(job["job_id"])
                 if job["rest"] is None:
                     self._check_final(job)
@@ -147,12 +150,10 @@ class Books:
         self._check_attempts(job, name)
 
     def _was_to_end(self, job: sqlite3.Row) -> bool:
-        """Somebody said so of the job, of its array, or of some tasks with it among them."""
-        return any(
-            named.job_id == job["job_id"]
-            or (named.job_id == job["array_id"] and (named.indices is None or holds(named.indices, job["array_index"])))
-            for named in self.cancelled
-        )
+        return _among(job, self.cancelled)
+
+    def _may_run_again(self, job: sqlite3.Row) -> bool:
+        return _among(job, self.requeued)
 
     def _check_arrays(self) -> None:
         """Each index is one task, or still to come, or dropped; and it is over when all of them are."""
@@ -188,7 +189,8 @@ class Books:
         if job["reason"] == "LaunchFailed" and len(before) <= MOST_FAILURES and "directory" not in before:
             self._truth.violate(f"{name} after {failures}")
         own = sum(failure == "exit" for _, failure in failures)
-        if own > json.loads(job["spec"]).get("retries", 0) + 1:
+        again = self._may_run_again(job)
+        if own > json.loads(job["spec"]).get("retries", 0) + 1 and not again:
             self._truth.violate(f"{name}: its own exit was retried too often: {failures}")
         spec = json.loads(job["spec"])
         ran = [number for number, _ in failures if any(s.starts for s in self._truth.of_attempt(job["job_id"], number))]
@@ -199,7 +201,7 @@ class Books:
             if failure == "node_lost" and not any(_node_failed(story) for story in stories):
                 self._truth.violate(f"{name}: attempt {number} ended as node_lost, but {stories}")
             over = self._complete(job["job_id"], number) and not any(story.given_up for story in stories)
-            if over and job["state"] != "COMPLETED":
+            if over and job["state"] != "COMPLETED" and not again:
                 self._truth.violate(f"{name}, but attempt {number} of it completed: {stories}")
 
     def _complete(self, job: int, attempt: int) -> bool:
@@ -225,7 +227,7 @@ class Books:
         ):
             stories = self._truth.of_attempt(row["job_id"], row["number"])
             (job,) = self.rows("SELECT * FROM jobs WHERE job_id = ?", row["job_id"])
-            wanted = self._was_to_end(job) or any(story.timed_out for story in stories)
+            wanted = self._was_to_end(job) or self._may_run_again(job) or any(story.timed_out for story in stories)
             if not wanted:
                 self._truth.violate(f"{row['job_id']}.{row['number']} failed ({row['reason']}) with no trouble around")
 
@@ -254,6 +256,15 @@ def ended_as(states: set[str]) -> str:
     """Of an array, from how its tasks ended."""
     bad = states - {"COMPLETED"}
     return "COMPLETED" if not bad else "CANCELLED" if bad == {"CANCELLED"} else "FAILED"
+
+
+def _among(job: sqlite3.Row, said: Iterable[Reference]) -> bool:
+    """Somebody said so of the job, of its array, or of some tasks with it among them."""
+    return any(
+        named.job_id == job["job_id"]
+        or (named.job_id == job["array_id"] and (named.indices is None or holds(named.indices, job["array_index"])))
+        for named in said
+    )
 
 
 def _node_failed(story: Story) -> bool:

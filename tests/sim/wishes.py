@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from mgpu.core.array import each, parse_array, parse_reference
-from mgpu.ops import cancel, hold
+from mgpu.ops import cancel, hold, requeue
 from mgpu.ops.context import Caller, Context
 from tests.sim.books import Books
 from tests.sim.truth import Truth
@@ -17,6 +17,7 @@ from tests.sim.weather import Weather
 from tests.sim.world import World
 
 Operate = Callable[[Callable[[Context], Any]], Any]
+Wish = Callable[[Context, Caller, Mapping[str, Any]], Any]
 ADMIN = Caller(1000, "operator")
 _AGAIN_S = 20.0  # a word that came to nothing, the master having died, is said again
 
@@ -48,6 +49,13 @@ class Wishes:
             who = self._world.random.choice((caller, ADMIN))
             self._world.after(self._world.pause(20, 200, 0.2), lambda: self._say(hold.hold, who, name))
             self._world.after(self._world.pause(60, 400, 0.2), lambda: self._say(hold.release, caller, name))
+        if self._world.chance(weather.requeued):
+            self._world.after(self._world.pause(80, 300, 0.2), lambda: self._requeue(caller, name))
+
+    def _requeue(self, caller: Caller, name: int | str) -> None:
+        """Whether it ended, runs or waits; now and then to be held then."""
+        self._books.requeued.add(parse_reference(name))
+        self._say(requeue.requeue, caller, name, hold=self._world.chance(0.2))
 
     def adorn(self, payload: dict[str, Any], weather: Weather) -> None:
         """What is about to be submitted waits for jobs that are there, whatever they are."""
@@ -72,8 +80,8 @@ class Wishes:
             self._say(hold.release, ADMIN, row["job_id"])
         self._world.after(_AGAIN_S, self.release_all)
 
-    def _say(self, what: Callable[[Context, Caller, Mapping[str, Any]], Any], who: Caller, name: int | str) -> None:
-        request = {"request_id": f"{self._world.random.getrandbits(64):016x}", "ids": [name]}
+    def _say(self, what: Wish, who: Caller, name: int | str, **more: bool) -> None:
+        request = {"request_id": f"{self._world.random.getrandbits(64):016x}", "ids": [name], **more}
         self._world.note(f"job {name}: {what.__name__} by {who.user}")
         self._operate(lambda context: what(context, who, request))
 

@@ -1,0 +1,100 @@
+"""Requeue: what may run once more, and what is kept of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mgpu.core.model import AttemptState, JobId, JobState
+from mgpu.ops import requeue as ops_requeue
+from mgpu.ops.context import Caller
+from tests.api.conftest import Served, submission
+
+
+def batch(served: Served, request_id: str, **options: Any) -> JobId:
+    body = {**submission(request_id), "kind": "batch", "options": options}
+    return JobId(served.ask("POST", "/v1/jobs", body)[1]["job_id"])
+
+
+def requeue(served: Served, request_id: str = "cccccccc", **body: Any) -> Any:
+    return served.ask("POST", "/v1/requeue", {"request_id": request_id, **body})[1]
+
+
+def test_one_that_ended_waits_again_and_keeps_its_attempts(served: Served) -> None:
+    job_id = batch(served, "aaaaaaaa")
+    [part] = served.start(job_id)
+    served.change_part(part, state=AttemptState.ENDED, ended=9.0, exit_code=3)
+    served.change_job(job_id, state=JobState.FAILED, attempt=1, start_time=5.0, end_time=9.0, exit_code=3, failures=2)
+    for _ in range(2):  # the first answer got lost
+        assert requeue(served, ids=[job_id]) == {"requeued": [job_id], "errors": []}
+    shown = served.ask("GET", f"/v1/jobs/{job_id}")[1]
+    assert (shown["state"], shown["attempt"], shown["exit_code"], shown["end_time"]) == ("PENDING", 1, None, None)
+    assert [attempt["attempt"] for attempt in shown["attempts"]] == [1]
+    assert shown["detail"].startswith("queued again by ")
+    again = requeue(served, "dddddddd", ids=[job_id])
+    assert again["errors"][0]["message"] == f"job {job_id} waits already"
+
+
+def test_of_one_that_runs_the_wish_is_stored(served: Served) -> None:
+    job_id = batch(served, "aaaaaaaa")
+    served.change_job(job_id, state=JobState.RUNNING, attempt=1)
+    assert requeue(served, ids=[job_id], hold=True)["requeued"] == [job_id]
+    job = served.job(job_id)
+    assert (job.state, job.stop[:11], job.held[:14]) == (JobState.RUNNING, "RESTART by ", "JobHeldUser by")
+    served.ask("POST", "/v1/cancel", {"request_id": "dddddddd", "ids": [job_id]})
+    assert served.job(job_id).stop.startswith("CANCEL by ")
+    refused = requeue(served, "eeeeeeee", ids=[job_id])["errors"][0]["message"]
+    assert refused.startswith(f"job {job_id} is being ended (CANCEL by ")
+
+
+def test_by_state_ones_own_alone(served: Served) -> None:
+    failed, theirs, done = (batch(served, letter * 8) for letter in "abd")
+    served.change_job(failed, state=JobState.FAILED, attempt=1)
+    served.change_job(theirs, state=JobState.FAILED, attempt=1, user="bob", uid=4711)
+    served.change_job(done, state=JobState.COMPLETED, attempt=1)
+    assert requeue(served, states="FAILED,TIMEOUT") == {"requeued": [failed], "errors": []}
+    status, answer = served.ask("POST", "/v1/requeue", {"request_id": "eeeeeeee", "user": "bob"})
+    assert (status, answer["error"]["code"]) == (400, "bad_request")
+    answer = ops_requeue.requeue(served.context, Caller(4713, "mallory"), {"request_id": "eeeeeeee", "ids": [done, 99]})
+    assert [error["code"] for error in answer["errors"]] == ["not_found", "not_allowed"]
+
+
+def test_an_array_runs_again_with_its_tasks(served: Served) -> None:
+    array_id = batch(served, "aaaaaaaa", array="0-3")
+    served.ask("POST", "/v1/cancel", {"request_id": "dddddddd", "ids": [f"{array_id}_[2-3]"]})
+    for index in (0, 1):
+        served.ask("POST", "/v1/hold", {"request_id": "eeeeeeee", "ids": [f"{array_id}_{index}"]})  # now it is a row
+    served.ask("POST", "/v1/cancel", {"request_id": "ffffffff", "ids": [f"{array_id}_[0-1]"]})
+    assert served.job(array_id).state is JobState.CANCELLED
+    assert requeue(served, ids=[f"{array_id}_1"])["requeued"] == [f"{array_id}_1"]
+    array = served.job(array_id)
+    assert (array.state, array.rest, array.dropped, array.end_time) == (JobState.RUNNING, "", "2-3", None)
+    served.ask("POST", "/v1/cancel", {"request_id": "abababab", "ids": [array_id]})
+    assert served.job(array_id).state is JobState.CANCELLED
+    # all tasks that were jobs, once more
+    assert requeue(served, "acacacac", ids=[array_id])["requeued"] == [array_id]
+    tasks = served.ask("GET", "/v1/jobs?scope=active")[1]["jobs"]
+    assert [job["job_id"] for job in tasks if job["state"] == "PENDING"] == [f"{array_id}_0", f"{array_id}_1"]
+
+
+def test_an_array_of_which_nothing_began_is_to_come_again(served: Served) -> None:
+    array_id = batch(served, "aaaaaaaa", array="0-3%2")
+    assert requeue(served, ids=[array_id])["errors"][0]["message"] == f"job {array_id} waits already"
+    served.ask("POST", "/v1/cancel", {"request_id": "dddddddd", "ids": [array_id]})
+    assert requeue(served, "acacacac", ids=[array_id])["requeued"] == [array_id]
+    array = served.job(array_id)
+    assert (array.state, array.rest, array.dropped) == (JobState.PENDING, "0-3", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "why"),
+    [("srun", {}, "is an srun"), ("batch", {"no_requeue": True}, "was submitted with --no-requeue: submit it again")],
+)
+def test_what_must_run_once_is_refused(served: Served, kind: str, options: dict[str, Any], why: str) -> None:
+    body = {**submission("aaaaaaaa"), "kind": kind, "options": options}
+    job_id = served.ask("POST", "/v1/jobs", body)[1]["job_id"]
+    served.change_job(job_id, state=JobState.FAILED, attempt=1)
+    answer = requeue(served, ids=[job_id])
+    assert answer["requeued"] == []
+    assert why in answer["errors"][0]["message"]
