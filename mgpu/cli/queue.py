@@ -52,11 +52,11 @@ def expected(session: Session, given: dict[str, Any]) -> None:
     if session.json:
         session.print_json(answer)
         return
-    jobs = sorted(answer["jobs"], key=lambda job: (job["expected_start"] or "~", job["job_id"]))
+    jobs = sorted(answer["jobs"], key=lambda job: job["expected_start"] or "~")  # else by number
     headers = ("JOBID", "NAME", "USER", "GPUS", "START", "NODE:GPU (REASON)")
     rows = [
         (
-            *(str(job["job_id"]), job.get("name") or "", job.get("user") or "", str(job["gpus"])),
+            *(shown_id(job), job.get("name") or "", job.get("user") or "", str(job["gpus"])),
             local_time(job["expected_start"]),
             expected_on(job["expected_on"]) or place_or_reason(job),
         )

@@ -21,7 +21,7 @@ from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, 
 from mgpu.core.partitions import admit
 from mgpu.core.plan import NodeView, PartitionFacts
 from mgpu.core.policies import POLICIES
-from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape
+from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
 
 _KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env")
@@ -38,6 +38,7 @@ _UNITS_MIB: Mapping[str, float] = {"K": 1 / 1024, "M": 1, "": 1024, "G": 1024, "
 _INDICES = re.compile(r"\d{1,3}(?:-\d{1,3})?", re.ASCII)
 _MAX_INDICES = 1000
 _NAME_LENGTH = 64
+_UNBOUNDED_TASKS = 100  # of an array that needs no GPU, at once
 _MAX_CPUS = 65536
 MAX_PRIORITY = 1_000_000
 
@@ -57,6 +58,7 @@ def parse_submission(
     notices = check_types(request.gpu_types, nodes)
     if reason := impossible(request, nodes):
         raise RequestError(reason)
+    indices, array_notices = _bounded(_array(options, command, kind), request)
     env, env_notices = _environment(read.mapping(payload, "env"))
     cwd = _absolute(payload, "cwd")
     spec = JobSpec(
@@ -80,9 +82,9 @@ def parse_submission(
         tier=admission.priority,
         nice=read.whole(options, "nice", "--nice", -MAX_PRIORITY, MAX_PRIORITY) or 0,
         dependency=_dependency(options),
-        array=_array(options, command, kind),
+        array=indices,
     )
-    return spec, notices + env_notices
+    return spec, notices + array_notices + env_notices
 
 
 def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Request:
@@ -309,6 +311,17 @@ def _array(options: Mapping[str, Any], command: Command, kind: JobKind) -> str:
         named = f"{read.shown(command.script_name)} has no command in line {array.render_indices(missing)}"
         raise RequestError(f"--array '{read.shown(given)}': {named}")
     return array.render_array(wanted)
+
+
+def _bounded(text: str, request: Request) -> tuple[str, list[str]]:
+    """Where neither GPUs nor cores hold tasks back, all of them would begin at once."""
+    if not text or shape_of(request).total or request.cpus:
+        return text, []
+    indices, cap = array.array_of(text)
+    if cap or array.count(indices) <= _UNBOUNDED_TASKS:
+        return text, []
+    told = f"its tasks need no GPU: {_UNBOUNDED_TASKS} run at once, unless --array ...%N, or -c, says otherwise"
+    return array.render_array(array.Array(indices, _UNBOUNDED_TASKS)), [told]
 
 
 def _name(options: Mapping[str, Any], command: Command) -> str:

@@ -70,7 +70,9 @@ def plan(
     after = tuple([room.view for room in planner.rooms])
     memory.end([planner.rooms[name] for name in planner.changed])
     explainer = Explainer(snapshot.nodes, after, planner.reservation)
-    return Plan(tuple(starts), Waits({**early, **turns.waits}, blocked, explainer), planner.reservation, after)
+    return Plan(
+        tuple(starts), Waits({**early, **turns.waits}, blocked, explainer), planner.reservation, after, turns.more
+    )
 
 
 @dataclass(slots=True)

@@ -139,12 +139,13 @@ class Waits(Mapping[JobId, Wait]):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`after`: the nodes as they are once all of it has started."""
+    """`after`: the nodes as they are once all of it has started. `more`: others could start at once, see core.turns."""
 
     starts: tuple[Start, ...]
     waits: Waits  # jobs of a batch share theirs
     reservation: Reservation | None = None
     after: tuple[NodeView, ...] = ()
+    more: bool = False
 
 
 def _fits(nodes: Sequence[NodeView], blocked: Blocked) -> bool:

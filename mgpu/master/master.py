@@ -247,6 +247,8 @@ class Master:
         if stale:  # these wait for a look alone
             self._moved_at = self._clock.monotonic()
             self._plan_in = min(self._plan_in, planning.PATIENCE_S)
+        if plan.more:
+            self._plan_in = 0.0
         self._waits = plan.waits.beside({**barred, **stale})
         if not ready:
             return board

@@ -118,6 +118,14 @@ def require_index(job: Job, indices: Indices) -> None:
         )
 
 
+def is_next(reader: Reader, job: Job) -> bool:
+    """A job of its own, or the first of the tasks that are still to come: what is told of the array is told of it."""
+    if job.job_id != job.array_id:
+        return True
+    coming = array.to_come(find_job(reader, job.array_id))
+    return bool(coming) and coming[0][0] == job.array_index
+
+
 def _to_be(of: Job, index: int) -> Job:
     task = array.task_of(of, index)
     if array.holds(array.never_began(of), index):

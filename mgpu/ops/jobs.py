@@ -12,7 +12,7 @@ from mgpu.core.model import Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
 from mgpu.ops import outlook, render
-from mgpu.ops.arrays import find
+from mgpu.ops.arrays import find, is_next
 from mgpu.ops.context import Context
 from mgpu.ops.render import Json
 from mgpu.store.reading import JobFilter, Scope
@@ -67,6 +67,7 @@ def why(context: Context, named: Reference) -> Json:
     with context.store.read() as r:
         job = find(r, named)
         parts = r.parts(job.job_id, job.attempt)
+        first = is_next(r, job)
     wait = context.control.waits().get(job.job_id)
     answer: Json = {
         "job_id": shown_id(job),
@@ -76,7 +77,7 @@ def why(context: Context, named: Reference) -> Json:
         "nodes": [],
     }
     if job.state is JobState.PENDING:
-        return {**answer, **_waiting(job, wait), **outlook.of(context, job)}
+        return {**answer, **_waiting(job, wait), **outlook.of(context, job), **({} if first else outlook.told(None))}
     if not job.detail:
         answer["detail"] = _where(parts) if job.state is JobState.RUNNING else _how_it_ended(job)
     answer["nodes"] = [{"node": part.node, "reason": part.reason} for part in parts if part.reason]

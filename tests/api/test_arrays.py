@@ -174,6 +174,14 @@ def test_a_line_each(served: Served) -> None:
     assert served.ask("GET", f"/v1/jobs/{array}_2")[1]["command"] == ["one $X"]
 
 
+def test_tasks_that_need_no_gpu_are_held_back(served: Served) -> None:
+    for given, stored in (("0-100", "0-100%100"), ("0-99", "0-99"), ("0-500%200", "0-500%200")):
+        body = {**submission(f"{len(given)}bababababab", array=given, gpus="0"), "kind": "batch"}
+        _, answer = served.ask("POST", "/v1/jobs", body)
+        assert served.job(answer["job_id"]).spec.array == stored
+        assert bool(answer["notices"]) == (given != stored)
+
+
 REFUSED = [
     ({"kind": "srun"}, "1-2", "srun follows one job"),
     ({}, "2-1", "--array '2-1' cannot be read"),

@@ -51,11 +51,13 @@ def test_when_jobs_are_expected_to_start(peer: Peer, mgpu: Callable) -> None:
     waits = job("PENDING", job_id=3, reason="Resources", detail="", expected_start=None, expected_on=[])
     on = [{"node": "gpu01", "devices": [0, 1, 2]}, {"node": "gpu02", "devices": []}]
     soon = job("PENDING", job_id=4, expected_start="2026-06-02T01:30:00Z", expected_on=on)
-    peer.answers["GET", "/v1/jobs"] = {"jobs": [waits, soon]}
+    task = {**waits, "job_id": "2_1"}
+    peer.answers["GET", "/v1/jobs"] = {"jobs": [task, waits, soon, {**waits, "array_rest": "5-9%2"}]}
     lines = mgpu("queue", "--start", "--me").out.splitlines()
     assert lines[0].split() == ["JOBID", "NAME", "USER", "GPUS", "START", "NODE:GPU", "(REASON)"]
     assert lines[1].split()[0] == "4" and lines[1].endswith("2026-06-02 01:30:00  gpu01:0-2 gpu02")
-    assert lines[2].split()[0] == "3" and lines[2].endswith("-                    (Resources)")
+    assert [line.split()[0] for line in lines[2:]] == ["2_1", "3", "3_[5-9%2]"]
+    assert lines[3].endswith("-                    (Resources)")
     assert "start=1" in peer.paths()[-1] and "states=PENDING" in peer.paths()[-1]
 
 

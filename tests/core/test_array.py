@@ -12,6 +12,7 @@ from mgpu.core.array import Reference, parse_array, parse_reference, render_arra
 from mgpu.core.errors import RequestError
 from mgpu.core.model import JobId, JobState
 from mgpu.core.schedule import plan
+from mgpu.core.turns import AT_A_TIME
 
 SETS = st.sets(st.integers(0, 60), max_size=40)
 TYPED = [
@@ -134,7 +135,7 @@ def started(planned: object) -> list[int]:
 
 def test_an_array_starts_as_many_tasks_as_fit_before_those_behind_it() -> None:
     planned = plan(snapshot(NODES, job(1, array=JobId(1), tasks=100_000), job(2)))
-    assert started(planned) == [1, 1, 1, 1]
+    assert started(planned) == [1, 1, 1, 1] and not planned.more
     assert {number: wait.reason for number, wait in planned.waits.items()} == {1: "Priority", 2: "Priority"}
 
 
@@ -151,3 +152,11 @@ def test_so_many_at_once() -> None:
     assert started(planned) == [1, 6]
     planned = plan(snapshot(NODES, *tasks[1:], tasks={JobId(1): 2}))
     assert (started(planned), planned.waits[JobId(5)].detail) == ([6], "2 of its tasks run, and no more may at once")
+
+
+def test_a_plan_does_not_start_all_that_need_nothing() -> None:
+    array = [job(1, gpus=0, array=JobId(1), tasks=100_000), job(5, gpus=0, array=JobId(1)), job(6)]
+    planned = plan(snapshot(NODES, *array))
+    assert started(planned) == [1] * AT_A_TIME + [6]
+    assert planned.more
+    assert {number: wait.reason for number, wait in planned.waits.items()} == dict.fromkeys((1, 5), "Priority")
