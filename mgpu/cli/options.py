@@ -31,6 +31,7 @@ CARE = [
     Option("-t --time", "LIMIT", "Time limit: MIN, MIN:SEC, H:MIN:SEC, D-H, D-H:MIN, D-H:MIN:SEC; 0 = none."),
     Option("--signal", "[B:]SIG[@S]", "Send it S seconds (60) before the time limit; B: to the first process alone."),
     Option("-p --partition", "NAME", "Partition to run in."),
+    Option("-A --account", "NAME", "Whose share of the GPUs it uses; default: the first account that lists you."),
     Option("--priority", "N", "Higher runs earlier; above 0 for admins."),
     Option("--nice", "N", "Let others go first: so much lower a priority."),
     Option("-H --hold", "", "Queue it held: it waits until `mgpu release`."),

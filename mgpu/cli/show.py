@@ -46,6 +46,7 @@ def job_lines(job: dict[str, Any]) -> list[str]:
         ("asked for", f"{count(job['gpus'], 'GPU')} on {count(job['nodes'], 'node')}"),
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
         ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
+        ("order", order_words(job)),
         ("attempt", job.get("attempt")),
     ]
     for part in job.get("allocation") or ():
@@ -55,12 +56,27 @@ def job_lines(job: dict[str, Any]) -> list[str]:
     if len(attempts) > 1:
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
-    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest"}
+    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order"}
     others = {key: value for key, value in job.items() if key not in told}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]
     width = max(len(word) for word, _ in shown)
     return [f"{clean(word):{width}}  {clean(value)}" for word, value in shown]
+
+
+def order_words(job: dict[str, Any]) -> str:
+    """Its place among those of its priority, and what that follows from."""
+    order = job.get("order")
+    if not order:
+        return ""
+    if order["first"]:
+        return f"by submission: it has waited for {duration(order['wait_s'])}"
+    used = f"{job.get('user')}: {order['user_gpu_hours']:.4g} GPU-hours, {order['user_use']:.3g} times the average"
+    if order["account_use"]:
+        used += f"; account {job.get('account')}: {order['account_use']:.3g} times its share"
+    wait = f"wait {duration(order['wait_s'])} / {duration(order['planned_s'])} planned"
+    factors = f"{wait} x sqrt({count(order['gpus'] or 1, 'GPU')}) x fair share {order['fair_share']:.3g} ({used})"
+    return f"score {order['score']:.4g} = {factors}"
 
 
 def attempt_words(attempt: dict[str, Any]) -> str:

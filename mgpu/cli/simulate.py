@@ -48,10 +48,11 @@ class Way:
 
     @property
     def rules(self) -> Rules:
+        from mgpu.core.fairshare import FIFO, FairShare
         from mgpu.core.replay import Rules
 
         first: Callable[[LoggedJob], float] = (lambda job: -job.span_s) if self.order == "sjf" else (lambda job: 0.0)
-        return Rules(first, self.backfill, self.policy)
+        return Rules(first, self.backfill, self.policy, FairShare() if self.order == "default" else FIFO)
 
 
 @command(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from mgpu.config.checks import check_devices, check_number, check_partitions, check_twice, counted_twice
@@ -28,8 +29,9 @@ from mgpu.config.schema import NAME, InventoryFile, NodeDefaults, NodeHealth, Se
 from mgpu.config.trust import trusted
 from mgpu.config.validate import validate
 from mgpu.core.errors import ConfigError
+from mgpu.core.fairshare import FairShare
 from mgpu.core.model import NodeName
-from mgpu.core.plan import NodeFacts
+from mgpu.core.plan import AccountFacts, NodeFacts
 
 
 def load(path: Path | None) -> Config:
@@ -147,6 +149,14 @@ def _partitions(settings: Settings, placed: list[Placed]) -> dict[str, Partition
     }
 
 
+def _fair_share(settings: Settings) -> FairShare:
+    said = settings.scheduling.fair_share
+    half_life = None if said.half_life == inf else said.half_life
+    return FairShare(
+        half_life, said.longest_wait, {name: section.shares for name, section in settings.accounts.items()}
+    )
+
+
 def _with_windows(node: NodeConfig, settings: Settings) -> NodeConfig:
     """Those of all nodes come on top of its own."""
     windows = (*node.facts.maintenance, *settings.maintenance)
@@ -172,6 +182,11 @@ def _config(
         state_dir=settings.master.state_dir,
         idle_exit_s=settings.master.idle_exit,
         partitions=_partitions(settings, placed),
+        accounts={
+            name: AccountFacts(name, section.shares, tuple(section.users))
+            for name, section in settings.accounts.items()
+        },
+        fair_share=_fair_share(settings),
         admins=tuple(settings.admins),
         heartbeat_interval_s=networking.heartbeat_interval,
         timeout_s=networking.timeout,

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from mgpu.core.fairshare import FairShare
 from mgpu.core.model import NodeName
-from mgpu.core.plan import ExternalPolicy, NodeFacts, PartitionFacts
+from mgpu.core.plan import AccountFacts, ExternalPolicy, NodeFacts, PartitionFacts
 
 DAY_S = 86_400
 OUTPUT_MAX = 10 << 30  # bytes
@@ -72,6 +73,8 @@ class Config:
     state_dir: Path | None = None
     idle_exit_s: float = 600.0
     partitions: Mapping[str, PartitionConfig] = field(default_factory=dict)
+    accounts: Mapping[str, AccountFacts] = field(default_factory=dict)
+    fair_share: FairShare = field(default_factory=FairShare)
     admins: tuple[str, ...] = ()  # besides root and who runs the master
     heartbeat_interval_s: float = 30.0
     timeout_s: float = 60.0

@@ -300,6 +300,11 @@ class Partition(Section):
         return self
 
 
+class Account(Section):
+    shares: Annotated[Whole, Field(ge=1, le=1_000_000)] = 1
+    users: Annotated[list[Login], Field(min_length=1)]
+
+
 class Networking(Section):
     heartbeat_interval: Seconds = 30.0
     timeout: Seconds = 60.0
@@ -307,9 +312,17 @@ class Networking(Section):
     probe_timeout: Seconds = 45.0
 
 
+class FairShareTimes(Section):
+    """`half_life: none` = use does not count; `longest_wait: 0` = in order of submission alone."""
+
+    half_life: SecondsOrNever = 7 * DAY_S
+    longest_wait: Annotated[float, _reading(times.seconds_or_never), Field(ge=0)] = 28 * DAY_S
+
+
 class Scheduling(Section):
     default_policy: Policy = "fill_first"
     backfill: Literal["easy", "skip", "none"] = "easy"
+    fair_share: FairShareTimes = FairShareTimes()
 
 
 class Retries(Section):
@@ -336,6 +349,7 @@ class Settings(Section):
     defaults: Any = None
     nodes: Any = None
     partitions: dict[Name, Partition] | None = None
+    accounts: dict[Name, Account] = {}
     admins: Logins = []
     networking: Networking = Networking()
     scheduling: Scheduling = Scheduling()

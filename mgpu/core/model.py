@@ -199,6 +199,7 @@ class JobSpec:
     nice: int = 0  # what it lets others have
     dependency: Dependency | None = None
     array: str = ""  # of an array, and of each of its tasks: all indices and how many may run at once, `0-99%4`
+    account: str = ""  # whose share it uses; "" = of none
 
     @property
     def standing(self) -> int:

@@ -11,15 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import count, islice
+from operator import itemgetter
 
 from mgpu.core import maintenance
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId
 from mgpu.core.occupancy import given_back, spots_of
-from mgpu.core.plan import PendingJob, PlacedPart, Running, Snapshot, Start
+from mgpu.core.plan import Order, PendingJob, Place, PlacedPart, Running, Snapshot, Start
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.queue import Queue
-from mgpu.core.schedule import plan
+from mgpu.core.schedule import starts_of
 
 MOST_JOBS = 100  # looked at, of those that are next in line
 MOST_TASKS = 25  # of each array
@@ -40,7 +41,7 @@ def expected_starts(
 ) -> dict[JobId, Expected]:
     """Of the `most` jobs that are next in line, those of which it can be told: of none where nobody asks how long they
     run. Of an array its next task."""
-    jobs = nsmallest(most, pending(snapshot), key=lambda job: job.rank)
+    jobs = [job for _, job in nsmallest(most, _in_line(snapshot), key=itemgetter(0))]
     if not all(job.span_s for job in jobs):
         return {}
     tasks = dict(islice(_one_by_one(jobs), most))
@@ -57,6 +58,14 @@ def _one_by_one(jobs: Iterable[PendingJob]) -> Iterator[tuple[JobId, tuple[Pendi
         for at in range(min(job.tasks, MOST_TASKS)):
             number = next(numbers) if at else job.job_id
             yield number, (replace(job, job_id=number, tasks=1), job.job_id)
+
+
+def _in_line(snapshot: Snapshot) -> Iterator[tuple[Place, PendingJob]]:
+    """Those that may not start yet have not waited for their turn."""
+    order = snapshot.order or Order(snapshot.now)
+    for batch in snapshot.batches:
+        yield from ((order.place(batch, job), job) for job in batch.jobs)
+    yield from (((-job.priority, 0.0, job.submit_time, job.job_id), job) for job in snapshot.later)
 
 
 def pending(snapshot: Snapshot) -> Iterator[PendingJob]:
@@ -96,14 +105,15 @@ class _Future:
         nodes, running = tuple(self._views.values()), tuple(self._running.values())
         batches = maintenance.closing(batches, nodes, now)
         tasks = Counter(one.array for one in running if one.array is not None)
+        order = replace(self._snapshot.order, now=now) if self._snapshot.order else None
         seen = Snapshot(
-            *(now, nodes, batches, later, self._snapshot.default_policy, running, self._snapshot.backfill, tasks)
+            *(now, nodes, batches, later, self._snapshot.default_policy, running, self._snapshot.backfill, tasks, order)
         )
-        made = plan(seen, self._policies, self._memory, starts_alone=True)
-        self._views = {view.name: view for view in made.after}
-        for start in made.starts:
+        starts, after = starts_of(seen, self._policies, self._memory)
+        self._views = {view.name: view for view in after}
+        for start in starts:
             self._begin(start, now)
-        return made.starts
+        return starts
 
     def _begin(self, start: Start, now: float) -> None:
         job = self._jobs[start.job_id]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
 
 from mgpu.core.claims import NOT_COUNTED, Claim, Claims
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request, Word
@@ -53,6 +55,15 @@ class PartitionFacts:
     max_time_s: int | None = None
     priority: int = 0
     allow_users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFacts:
+    """A group of users that shares what it uses. `shares`: in proportion to those of the other accounts."""
+
+    name: str
+    shares: int = 1
+    users: tuple[str, ...] = ()
 
 
 # What a desktop that nobody uses keeps on a GPU for ever. None of them computes.
@@ -170,6 +181,13 @@ class NodeView:
     claims: Claims = ()
 
 
+class Owner(NamedTuple):
+    """Whose use a job is. `account` "" = none."""
+
+    user: str
+    account: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class PendingJob:
     """An array, or one of its tasks, names that `array`; `tasks` of it may start, and `at_once` may run (0 = all)."""
@@ -187,10 +205,11 @@ class PendingJob:
     array: JobId | None = None
     tasks: int = 1
     at_once: int = 0
+    owner: Owner | None = None  # None = it does not matter whose it is
 
     @property
     def rank(self) -> tuple[float, float, JobId]:
-        """Its place in the queue: by priority, then age, then number."""
+        """Its place among those that differ in nothing else: by priority, then age, then number."""
         return -self.priority, self.submit_time, self.job_id
 
 
@@ -210,15 +229,37 @@ Closed = tuple[tuple[NodeName, str], ...]  # nodes that may not be used for now,
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Jobs that ask for the same, may run as long and avoid the same nodes, in the order of their ranks; at least
-    one. `closed`: nodes where they would run into maintenance."""
+    """Jobs that ask for the same, may run as long, avoid the same nodes and are one owner's, in the order of their
+    ranks; at least one. `closed`: nodes where they would run into maintenance."""
 
     request: Request
     avoid: tuple[NodeName, ...]
     span_s: float
     unlimited: bool
+    owner: Owner | None
     jobs: Sequence[PendingJob]
+    gpus: int  # of each
+    pace: float  # by how much a second of waiting raises the score of one whose owner has used nothing
     closed: Closed = ()
+
+
+Place = tuple[float, float, float, JobId]  # in the queue: the least is next
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who is next at one moment: by priority, then by score (see `fairshare`), and after `longest_s` by submission;
+    `longest_s` 0 = by submission alone. `factors`: of the owners of whom any is not 1."""
+
+    now: float
+    longest_s: float = 0.0
+    factors: Mapping[Owner | None, float] = field(default_factory=dict)
+
+    def place(self, batch: Batch, job: PendingJob) -> Place:
+        wait = self.now - job.submit_time
+        if wait >= self.longest_s or not self.longest_s:
+            return -job.priority, -inf, job.submit_time, job.job_id
+        return -job.priority, -wait * batch.pace * self.factors.get(batch.owner, 1.0), job.submit_time, job.job_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +275,7 @@ class Snapshot:
     running: tuple[Running, ...] = ()
     backfill: Backfill = Backfill.EASY
     tasks: Mapping[JobId, int] = field(default_factory=dict)  # that run, by array
+    order: Order | None = None  # None = of submission
 
 
 @dataclass(frozen=True, slots=True)

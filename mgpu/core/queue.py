@@ -9,14 +9,16 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
+from mgpu.core.fairshare import pace
 from mgpu.core.model import JobId, NodeName, Request
-from mgpu.core.plan import Batch, PendingJob
+from mgpu.core.plan import Batch, Owner, PendingJob
+from mgpu.core.shape import shape_of
 
-_Group = tuple[Request, tuple[NodeName, ...], float, bool]
+_Group = tuple[Request, tuple[NodeName, ...], float, bool, Owner | None]
 
 
 def _group(job: PendingJob) -> _Group:
-    return job.request, job.avoid, job.span_s, job.unlimited
+    return job.request, job.avoid, job.span_s, job.unlimited, job.owner
 
 
 def _rank(job: PendingJob) -> tuple[float, float, JobId]:
@@ -30,10 +32,12 @@ def _due(job: PendingJob) -> tuple[float, JobId]:
 class _Lane:
     """The jobs of a group by rank, and the batch that they make, until they change."""
 
-    __slots__ = ("_batch", "group", "jobs")
+    __slots__ = ("_batch", "_gpus", "_pace", "group", "jobs")
 
     def __init__(self, group: _Group) -> None:
         self.group = group
+        self._gpus = shape_of(group[0]).total
+        self._pace = pace(group[2], self._gpus)
         self._batch: Batch | None = None
         self.jobs: list[PendingJob] = []
 
@@ -47,8 +51,15 @@ class _Lane:
 
     def batch(self) -> Batch:
         if self._batch is None:
-            self._batch = Batch(*self.group, tuple(self.jobs))
+            self._batch = Batch(*self.group, tuple(self.jobs), self._gpus, self._pace)
         return self._batch
+
+
+def alone(job: PendingJob) -> Batch:
+    """A batch of this one."""
+    lane = _Lane(_group(job))
+    lane.enter(job)
+    return lane.batch()
 
 
 class Queue:

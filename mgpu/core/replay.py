@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from mgpu.core.fairshare import FIFO, FairShare, Ledger
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, NodeName, Request
 from mgpu.core.occupancy import given_back, spots_of
-from mgpu.core.plan import Backfill, NodeView, PendingJob, Running, Snapshot, Start
+from mgpu.core.plan import Backfill, NodeView, Owner, PendingJob, Running, Snapshot, Start
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.queue import Queue
-from mgpu.core.schedule import plan
+from mgpu.core.schedule import starts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,12 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`priority`: the higher the sooner; equal ones in the order of submission."""
+    """`priority`: the higher the sooner; equal ones as `fair` says."""
 
     priority: Callable[[LoggedJob], float] = lambda job: 0.0
     backfill: Backfill = Backfill.EASY
     policy: str = "fill_first"
+    fair: FairShare = FIFO
 
 
 def replay(
@@ -79,8 +81,10 @@ class _Replay:
         self._policies = policies
         self._memory = Memory()
         self._queue = Queue()
+        self._ledger = Ledger(rules.fair, 0.0)
+        self._free = sum([len(node.devices) for node in nodes])
         self._running: dict[JobId, Running] = {}
-        self._ends: list[tuple[float, JobId]] = []
+        self._ends: list[tuple[float, JobId, Owner, int]] = []
         self._jobs: dict[JobId, LoggedJob] = {}
 
     def run(self, jobs: Sequence[LoggedJob]) -> Iterator[Ran]:
@@ -89,7 +93,7 @@ class _Replay:
             coming = jobs[at].submit if at < len(jobs) else float("inf")
             now = min(coming, self._ends[0][0] if self._ends else float("inf"))
             while self._ends and self._ends[0][0] <= now:
-                self._end(heappop(self._ends)[1])
+                self._end(*heappop(self._ends)[1:], now)
             while at < len(jobs) and jobs[at].submit <= now:
                 self._submit(jobs[at])
                 at += 1
@@ -98,16 +102,17 @@ class _Replay:
     def _submit(self, job: LoggedJob) -> None:
         self._jobs[job.job_id] = job
         priority = self._rules.priority(job)
-        self._queue.put(PendingJob(job.job_id, job.user, job.request, priority, job.submit, span_s=self._span_s(job)))
-
-    def _span_s(self, job: LoggedJob) -> float:
-        """Equal requests are one batch where nobody asks how long they run."""
-        return job.span_s if self._rules.backfill is Backfill.EASY else 0.0
+        # equal requests are one batch where nobody asks how long they run, or whose they are
+        span_s = job.span_s if self._rules.fair.asks_span or self._rules.backfill is Backfill.EASY else 0.0
+        owner = Owner(job.user) if self._rules.fair.asks_owner else None
+        self._queue.put(PendingJob(job.job_id, job.user, job.request, priority, job.submit, span_s=span_s, owner=owner))
 
     def _pass(self, now: float) -> Iterator[Ran]:
         if not len(self._queue):
             return
         batches, later = self._queue.at(now)
+        if self._free < min([batch.gpus for batch in batches]):
+            return  # whatever the order, none of them fits
         seen = Snapshot(
             now,
             tuple(self._views.values()),
@@ -116,11 +121,12 @@ class _Replay:
             self._rules.policy,
             tuple(self._running.values()),
             self._rules.backfill,
+            order=self._ledger.order({batch.owner for batch in batches}, now),
         )
-        made = plan(seen, self._policies, self._memory, starts_alone=True)
-        if made.starts:
-            self._views = {node.name: node for node in made.after}
-        for start in made.starts:
+        starts, after = starts_of(seen, self._policies, self._memory)
+        if starts:
+            self._views = {node.name: node for node in after}
+        for start in starts:
             yield self._start(start, now)
 
     def _start(self, start: Start, now: float) -> Ran:
@@ -128,10 +134,15 @@ class _Replay:
         self._queue.drop(start.job_id)
         held = tuple((part.node, part.uuids) for part in start.parts)
         self._running[job.job_id] = Running(job.job_id, now + job.span_s, held)
-        heappush(self._ends, (now + job.duration_s, job.job_id))
-        return Ran(job, now, sum(len(part.uuids) for part in start.parts))
+        owner, gpus = Owner(job.user), sum([len(part.uuids) for part in start.parts])
+        self._ledger.change(owner, gpus, now)
+        self._free -= gpus
+        heappush(self._ends, (now + job.duration_s, job.job_id, owner, gpus))
+        return Ran(job, now, gpus)
 
-    def _end(self, job_id: JobId) -> None:
+    def _end(self, job_id: JobId, owner: Owner, gpus: int, now: float) -> None:
+        self._ledger.change(owner, -gpus, now)
+        self._free += gpus
         for name, uuids in self._running.pop(job_id).parts:
             spots, idle = self._spots[name], self._idle[name]
             self._views[name] = given_back(self._views[name], spots, uuids, (job_id,), idle)

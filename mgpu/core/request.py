@@ -12,6 +12,7 @@ from typing import Any
 
 from mgpu.core import array, hostlist
 from mgpu.core import payload as read
+from mgpu.core.accounts import account_of
 from mgpu.core.ask import impossible
 from mgpu.core.capacity import known_indices
 from mgpu.core.dependency import parse_dependency
@@ -19,7 +20,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, parse_types
 from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, NodeName, Request
 from mgpu.core.partitions import admit
-from mgpu.core.plan import NodeView, PartitionFacts
+from mgpu.core.plan import AccountFacts, NodeView, PartitionFacts
 from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
@@ -29,7 +30,7 @@ _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
-    *("exclusive", "setup", "cpus_per_task", "mem"),
+    *("exclusive", "setup", "cpus_per_task", "mem", "account"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -41,12 +42,18 @@ _NAME_LENGTH = 64
 _UNBOUNDED_TASKS = 100  # of an array that needs no GPU, at once
 _MAX_CPUS = 65536
 MAX_PRIORITY = 1_000_000
+NO_ACCOUNTS: Mapping[str, AccountFacts] = {}
 
 
 def parse_submission(
-    payload: Mapping[str, Any], nodes: Sequence[NodeView], partitions: Mapping[str, PartitionFacts], user: str
+    payload: Mapping[str, Any],
+    nodes: Sequence[NodeView],
+    partitions: Mapping[str, PartitionFacts],
+    user: str,
+    accounts: Mapping[str, AccountFacts] = NO_ACCOUNTS,
 ) -> tuple[JobSpec, list[str]]:
-    """The job and notices for the user's stderr. Raises RequestError, or NotAllowed for a closed partition."""
+    """The job and notices for the user's stderr. Raises RequestError, or NotAllowed for a partition or an
+    account that is closed to the user."""
     read.only_keys(payload, _KEYS, "the key")
     options = read.Options(read.mapping(payload, "options"))
     read.only_keys(options, _OPTIONS, "the option")
@@ -58,6 +65,7 @@ def parse_submission(
     notices = check_types(request.gpu_types, nodes)
     if reason := impossible(request, nodes):
         raise RequestError(reason)
+    account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)
     indices, array_notices = _bounded(_array(options, command, kind), request)
     env, env_notices = _environment(read.mapping(payload, "env"))
     cwd = _absolute(payload, "cwd")
@@ -83,8 +91,9 @@ def parse_submission(
         nice=read.whole(options, "nice", "--nice", -MAX_PRIORITY, MAX_PRIORITY) or 0,
         dependency=_dependency(options),
         array=indices,
+        account=account,
     )
-    return spec, notices + array_notices + env_notices
+    return spec, notices + account_notices + array_notices + env_notices
 
 
 def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Request:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
+from operator import attrgetter
 
 from mgpu.core import claims, maintenance
 from mgpu.core.claims import NOT_COUNTED
@@ -119,8 +120,7 @@ class Forecast:
         return known.candidates(rooms)
 
 
-def _end(one: Running) -> tuple[float, JobId]:
-    return one.until, one.job_id
+_end = attrgetter("until", "job_id")
 
 
 def _after(room: Room, uuids: Collection[DeviceUuid], jobs: Collection[JobId], alone: bool) -> Room:

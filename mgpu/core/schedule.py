@@ -25,54 +25,49 @@ from mgpu.core.memory import Examined, Memory
 from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.occupancy import taken
 from mgpu.core.placement import place
-from mgpu.core.plan import Backfill, Batch, PendingJob, PlacedPart, Reservation, Running, Snapshot, Start, Wait
+from mgpu.core.plan import (
+    Backfill,
+    Batch,
+    NodeView,
+    Order,
+    PendingJob,
+    PlacedPart,
+    Reservation,
+    Running,
+    Snapshot,
+    Start,
+    Wait,
+)
 from mgpu.core.policies import BUILT_IN, POLICIES, Policy, PolicyError
 from mgpu.core.reservation import Forecast
 from mgpu.core.rooms import Room, Rooms, counted, without
 from mgpu.core.turns import Turns
-from mgpu.core.waits import Blocked, Explainer, Plan, Waits, too_early
+from mgpu.core.waits import Blocked, Explainer, Plan, Turned, Waits, too_early
 
 
-def plan(
-    snapshot: Snapshot,
-    policies: Mapping[str, Policy] = POLICIES,
-    memory: Memory | None = None,
-    starts_alone: bool = False,
-) -> Plan:
+def plan(snapshot: Snapshot, policies: Mapping[str, Policy] = POLICIES, memory: Memory | None = None) -> Plan:
     """Every pending job comes back once, as a Start or as a Wait; an array as a Start for each task that begins, and as
-    a Wait if others do not. `starts_alone`: nobody will ask for more than the starts, so what they do not depend on is
-    not worked out."""
+    a Wait if others do not."""
+    planner = _planner(snapshot, policies, memory)
+    starts, blocked = planner.run()
+    planner.settle()
+    fixed = {job.job_id: too_early(job, snapshot.now) for job in snapshot.later} | planner.turns.waits
+    explainer = Explainer(snapshot.nodes, planner.after(), planner.reservation)
+    return Plan(starts, Waits(fixed, blocked, explainer), planner.reservation, planner.turns.more)
+
+
+def starts_of(
+    snapshot: Snapshot, policies: Mapping[str, Policy], memory: Memory
+) -> tuple[tuple[Start, ...], tuple[NodeView, ...]]:
+    """Of a plan of which nobody will ask for more: the starts, and the nodes as they leave them."""
+    planner = _planner(snapshot, policies, memory)
+    starts, _ = planner.run()
+    return starts, planner.after()
+
+
+def _planner(snapshot: Snapshot, policies: Mapping[str, Policy], memory: Memory | None) -> _Planner:
     memory = memory or Memory()
-    planner = _Planner(snapshot, policies, memory, memory.begin(snapshot))
-    turns = Turns(snapshot.tasks)
-    starts: list[Start] = []
-    blocked: list[tuple[Sequence[PendingJob], Blocked]] = []
-    heads = sorted([(batch.jobs[0].rank, number, 0) for number, batch in enumerate(snapshot.batches)])
-    for turn, (_, number, at) in enumerate(heads):  # what follows a start is put in behind it
-        batch = snapshot.batches[number]
-        jobs = batch.jobs
-        job = jobs[at]
-        answer = None if turns.full(job) else planner.no_chance(batch, job) or planner.answer(batch, job)
-        if isinstance(answer, Blocked):
-            # what did not fit the first of them does not fit the others: devices only become fewer
-            blocked.append((jobs[at:] if at else jobs, answer))
-            continue
-        if answer is not None:
-            starts.append(answer)
-            if not turns.took(job):
-                insort(heads, (job.rank, number, at), lo=turn + 1)
-                continue
-        if at + 1 < len(jobs):
-            insort(heads, (jobs[at + 1].rank, number, at + 1), lo=turn + 1)
-    if not starts_alone:
-        planner.settle()
-    early = {job.job_id: too_early(job, snapshot.now) for job in snapshot.later}
-    after = tuple([room.view for room in planner.rooms])
-    memory.end([planner.rooms[name] for name in planner.changed])
-    explainer = Explainer(snapshot.nodes, after, planner.reservation)
-    return Plan(
-        tuple(starts), Waits({**early, **turns.waits}, blocked, explainer), planner.reservation, after, turns.more
-    )
+    return _Planner(snapshot, policies, memory, memory.begin(snapshot))
 
 
 @dataclass(slots=True)
@@ -85,6 +80,7 @@ class _Planner:
     memory: Memory
     rooms: Rooms
     kept: Rooms = field(init=False)
+    turns: Turns = field(init=False)
     reservation: Reservation | None = None
     promised: dict[NodeName, PlacedPart] = field(default_factory=dict)  # the reservation by node
     known: dict[int, Examined] = field(default_factory=dict)  # by the identity of the batch
@@ -99,8 +95,38 @@ class _Planner:
 
     def __post_init__(self) -> None:
         self.kept = self.rooms
+        self.turns = Turns(self.snapshot.tasks)
 
-    def no_chance(self, batch: Batch, job: PendingJob) -> Blocked | None:
+    def run(self) -> tuple[tuple[Start, ...], Turned]:
+        starts: list[Start] = []
+        blocked: list[tuple[Sequence[PendingJob], Blocked]] = []
+        batches = self.snapshot.batches
+        place_of = (self.snapshot.order or Order(self.snapshot.now)).place
+        heads = sorted([(place_of(batch, batch.jobs[0]), number, 0) for number, batch in enumerate(batches)])
+        for turn, (_, number, at) in enumerate(heads):  # what follows a start is put in behind it
+            batch = batches[number]
+            jobs = batch.jobs
+            job = jobs[at]
+            answer = None if self.turns.full(job) else self._no_chance(batch, job) or self._answer(batch, job)
+            if isinstance(answer, Blocked):
+                # what did not fit the first of them does not fit the others: devices only become fewer
+                blocked.append((jobs[at:] if at else jobs, answer))
+                continue
+            if answer is not None:
+                starts.append(answer)
+                if not self.turns.took(job):
+                    insort(heads, (place_of(batch, job), number, at), lo=turn + 1)
+                    continue
+            if at + 1 < len(jobs):
+                insort(heads, (place_of(batch, jobs[at + 1]), number, at + 1), lo=turn + 1)
+        self.memory.end([self.rooms[name] for name in self.changed])
+        return tuple(starts), blocked
+
+    def after(self) -> tuple[NodeView, ...]:
+        """The nodes as the starts leave them."""
+        return tuple([room.view for room in self.rooms])
+
+    def _no_chance(self, batch: Batch, job: PendingJob) -> Blocked | None:
         """The answer to most of a long queue, in short: too little is free, whatever it is, and others wait already."""
         if not self.promised and not self.undecided:
             return None
@@ -116,7 +142,7 @@ class _Planner:
             self.undecided.append((batch, job, known, known.blocked.policy))
         return known.blocked
 
-    def answer(self, batch: Batch, job: PendingJob) -> Start | Blocked:
+    def _answer(self, batch: Batch, job: PendingJob) -> Start | Blocked:
         name = batch.request.policy or self.snapshot.default_policy
         policy = self.policies.get(name)
         known = self.memory.at_hand(batch) or self.known.get(id(batch))

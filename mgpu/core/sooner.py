@@ -14,6 +14,7 @@ from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, Request
 from mgpu.core.plan import Batch, DeviceState, PendingJob, Snapshot
 from mgpu.core.policies import POLICIES, Policy
+from mgpu.core.queue import alone
 from mgpu.core.schedule import plan
 from mgpu.core.shape import shape_of
 from mgpu.core.timelimit import render_time_limit
@@ -41,12 +42,11 @@ def sooner(snapshot: Snapshot, job_id: JobId, policies: Mapping[str, Policy] = P
     memory = Memory()
 
     def starts(change: Change) -> bool:
-        changed = replace(job, request=change.request, span_s=change.span_s)
-        others = _without(snapshot.batches, batch, job_id)
         unlimited = job.unlimited and change.span_s == job.span_s
+        changed = replace(job, request=change.request, span_s=change.span_s, unlimited=unlimited)
+        others = _without(snapshot.batches, batch, job_id)
         closed = maintenance.closed_to(change.span_s, snapshot.nodes, snapshot.now, unlimited)
-        alone = Batch(change.request, job.avoid, change.span_s, unlimited, (changed,), closed)
-        seen = replace(snapshot, batches=(*others, alone))
+        seen = replace(snapshot, batches=(*others, replace(alone(changed), closed=closed)))
         return any(start.job_id == job_id for start in plan(seen, policies, memory).starts)
 
     found = []

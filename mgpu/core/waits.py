@@ -30,6 +30,9 @@ class Blocked:
     ahead: JobId | None = None
 
 
+Turned = Sequence[tuple[Sequence[PendingJob], Blocked]]  # away, and why
+
+
 @dataclass(frozen=True, slots=True)
 class Explainer:
     """The nodes `before` the plan's starts and `after` them."""
@@ -97,7 +100,7 @@ class Waits(Mapping[JobId, Wait]):
     def __init__(
         self,
         fixed: Mapping[JobId, Wait],
-        blocked: Sequence[tuple[Sequence[PendingJob], Blocked]],
+        blocked: Turned,
         explainer: Explainer,
     ) -> None:
         self._fixed = fixed
@@ -139,12 +142,11 @@ class Waits(Mapping[JobId, Wait]):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`after`: the nodes as they are once all of it has started. `more`: others could start at once, see core.turns."""
+    """`more`: others could start at once, see core.turns."""
 
     starts: tuple[Start, ...]
     waits: Waits  # jobs of a batch share theirs
     reservation: Reservation | None = None
-    after: tuple[NodeView, ...] = ()
     more: bool = False
 
 

@@ -14,6 +14,7 @@ from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core import health, retry, schedule
 from mgpu.core.errors import NotFound, StoreError
+from mgpu.core.fairshare import Turn
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.marks import Order
 from mgpu.core.memory import Memory
@@ -36,6 +37,7 @@ from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
 from mgpu.master.troubles import Troubles
+from mgpu.master.use import Use
 from mgpu.master.waiting import Waiting
 from mgpu.master.worker import SystemThreads, Threads
 from mgpu.ops.context import HostKeys
@@ -90,7 +92,8 @@ class Master:
         self._make_views = planning.Views(config)
         self._memory = Memory()
         self._views: tuple[NodeView, ...] = ()
-        self._waiting = Waiting(store, planning.spans(config))
+        self._waiting = Waiting(store, planning.spans(config), planning.owners(config))
+        self._use = Use(store, config)
         self._waits: Mapping[JobId, Wait] = {}
         self._asked: planning.Asked = (), ()
         self._plan_in = 0.0  # seconds until a job's back-off ends
@@ -152,6 +155,7 @@ class Master:
         self._follow_up(self._backlog)
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
+        self._use.follow(board, now)
         board = self._plan(board, now)
         for job_id in self._conflicts.tell(self._views, now):
             self._spool.notify(job_id)
@@ -239,7 +243,7 @@ class Master:
             self._waits, self._plan_in = dict(barred), self._config.heartbeat_interval_s
             return board
         views = planning.answering(self._views, self._nodes, self._links, now)
-        snapshot = planning.snapshot(self._config, views, self._asked, board, now)
+        snapshot = planning.snapshot(self._config, views, self._asked, board, now, self._use)
         later = [job.not_before - now for job in snapshot.later]
         self._plan_in = min(later, default=self._config.heartbeat_interval_s)
         plan = schedule.plan(snapshot, self._policies, self._memory)
@@ -275,15 +279,7 @@ class Master:
         return seen is not None and renumbered(seen)
 
     def _elsewhere(self, job: Job, parts: tuple[Part, ...]) -> bool:
-        """Some node that has not failed this job could take it, as far as its request names nodes."""
-        request = job.spec.request
-        if request.pins or request.nodelist:
-            return False
-        tried = {*job.avoid, *request.exclude, *(part.node for part in parts)}
-        return any(
-            view.name not in tried and view.usable and (not request.partition or request.partition in view.partitions)
-            for view in self._views
-        )
+        return planning.elsewhere(self._views, job, parts)
 
     # --- Control ----------------------------------------------------------------------------------------------------
 
@@ -348,7 +344,11 @@ class Master:
             board = Board.read(reader)
         more = self._waiting.pending(job, job.not_before) if job else None
         now = self._clock.now()
-        return planning.what_if(self._config, self.views(), self._asked, board, now, more), self._policies
+        return planning.what_if(self._config, self.views(), self._asked, board, now, more, self._use), self._policies
+
+    def turn(self, job_id: JobId) -> Turn | None:
+        queued = self._waiting.get(job_id)
+        return self._use.turn(queued, self._clock.now()) if queued is not None else None
 
     def watch(self, job_id: JobId, on: bool) -> None:
         self._collector.watch(job_id, on)

@@ -24,6 +24,7 @@ from mgpu.core.plan import (
     DeviceState,
     NodeHolds,
     NodeView,
+    Owner,
     PendingJob,
     Running,
     Snapshot,
@@ -35,6 +36,7 @@ from mgpu.core.views import node_view
 from mgpu.core.waits import Plan
 from mgpu.master.absorb import WHO
 from mgpu.master.board import Board
+from mgpu.master.use import Use, owner_of
 from mgpu.ops import arrays
 from mgpu.store.writing import HoldConflict, Writer
 
@@ -153,17 +155,27 @@ def _without(node: Node, gone: Sequence[Gone]) -> Node:
 Asked = tuple[tuple[Batch, ...], tuple[PendingJob, ...]]  # jobs that may start now, and those that may not yet
 
 
-def snapshot(config: Config, nodes: tuple[NodeView, ...], asked: Asked, board: Board, now: float) -> Snapshot:
+def snapshot(
+    config: Config, nodes: tuple[NodeView, ...], asked: Asked, board: Board, now: float, use: Use | None = None
+) -> Snapshot:
+    """`use` None = in order of submission."""
     batches, later = asked
     batches = maintenance.closing(batches, nodes, now)
+    order = use.order({batch.owner for batch in batches}, now) if use else None
     backfill = Backfill(config.backfill)
     running = () if backfill is Backfill.SKIP else _running(board, spans(config), now)
     tasks = Counter(item.job.array_id for item in board if item.current and item.job.array_id is not None)
-    return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill, tasks)
+    return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill, tasks, order)
 
 
 def what_if(
-    config: Config, nodes: tuple[NodeView, ...], asked: Asked, board: Board, now: float, more: PendingJob | None
+    config: Config,
+    nodes: tuple[NodeView, ...],
+    asked: Asked,
+    board: Board,
+    now: float,
+    more: PendingJob | None,
+    use: Use | None = None,
 ) -> Snapshot:
     """`asked`: of the last pass, which may have started some of these."""
     started = {item.job.job_id for item in board if item.job.state is JobState.RUNNING}
@@ -173,7 +185,7 @@ def what_if(
     if more is not None:
         alone, not_yet = Queue([more]).at(now)
         batches, later = (*batches, *alone), (*later, *not_yet)
-    return snapshot(config, nodes, (batches, later), board, now)
+    return snapshot(config, nodes, (batches, later), board, now, use)
 
 
 def _running(board: Board, span_s: Callable[[Job], float], now: float) -> tuple[Running, ...]:
@@ -199,7 +211,11 @@ def _until(began: float, span_s: float, limited: bool, now: float) -> float:
 
 def spans(config: Config) -> Callable[[Job], float]:
     """How long a job may run; 0 for all where nobody asks, so that equal requests stay one batch."""
-    asked = config.backfill != Backfill.SKIP or any(node.facts.maintenance for node in config.nodes)
+    asked = (
+        config.fair_share.asks_span
+        or config.backfill != Backfill.SKIP
+        or any(node.facts.maintenance for node in config.nodes)
+    )
 
     def span_s(job: Job) -> float:
         if not asked:
@@ -211,6 +227,23 @@ def spans(config: Config) -> Callable[[Job], float]:
         return max(times, default=DAY_S)
 
     return span_s
+
+
+def owners(config: Config) -> Callable[[Job], Owner | None]:
+    """Whose a job is; None for all where that does not matter, so that equal requests stay one batch."""
+    return owner_of if config.fair_share.asks_owner else lambda job: None
+
+
+def elsewhere(nodes: Sequence[NodeView], job: Job, parts: Sequence[Part]) -> bool:
+    """Some node that has not failed this job could take it, as far as its request names nodes."""
+    request = job.spec.request
+    if request.pins or request.nodelist:
+        return False
+    tried = {*job.avoid, *request.exclude, *(part.node for part in parts)}
+    return any(
+        view.name not in tried and view.usable and (not request.partition or request.partition in view.partitions)
+        for view in nodes
+    )
 
 
 class Link(Protocol):

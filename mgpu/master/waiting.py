@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from mgpu.core.array import array_of, count, to_come
 from mgpu.core.dependency import NEVER, NOTHING_WAITED_FOR, Verdict
 from mgpu.core.model import Job, JobId
-from mgpu.core.plan import PendingJob, Wait
+from mgpu.core.plan import Owner, PendingJob, Wait
 from mgpu.core.queue import Queue
 from mgpu.core.waits import held
 from mgpu.master.dependents import Dependents
@@ -21,9 +21,15 @@ from mgpu.store.store import Store
 
 
 class Waiting:
-    def __init__(self, store: Store, span_s: Callable[[Job], float] = lambda job: 0.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        span_s: Callable[[Job], float] = lambda job: 0.0,
+        owner: Callable[[Job], Owner | None] = lambda job: None,
+    ) -> None:
         self._store = store
         self._span_s = span_s
+        self._owner = owner
         self._queue: Queue | None = None
         self._barred: dict[JobId, Wait] = {}
         self._dependents = Dependents()
@@ -32,6 +38,11 @@ class Waiting:
     def barred(self) -> Mapping[JobId, Wait]:
         """Pending jobs that are not in the queue, as read last: whatever is free, they do not start."""
         return self._barred
+
+    def get(self, job_id: JobId) -> PendingJob | None:
+        """As it stands in the queue that was read last."""
+        queue = self._queue
+        return queue.get(job_id) if queue else None
 
     def forget(self) -> None:
         self._queue = None
@@ -116,4 +127,5 @@ class Waiting:
             array=job.job_id if job.is_array else job.array_id,
             tasks=count(to_come(job)) if job.is_array else 1,
             at_once=array_of(job.spec.array).cap if job.spec.array else 0,
+            owner=self._owner(job),
         )

@@ -11,6 +11,7 @@ from mgpu.config.faults import did_you_mean
 from mgpu.config.model import Config, NodeConfig
 from mgpu.core.array import shown_id
 from mgpu.core.errors import NotAllowed, NotFound
+from mgpu.core.fairshare import Turn
 from mgpu.core.marks import Order
 from mgpu.core.model import Audit, Job, JobId, NodeName
 from mgpu.core.plan import NodeView, Snapshot, Wait
@@ -94,6 +95,9 @@ class Control(Protocol):
 
     def what_if(self, job: Job | None = None) -> tuple[Snapshot, Mapping[str, Policy]]:
         """What the planner would be given now, for those who ask it; with one more job."""
+
+    def turn(self, job_id: JobId) -> Turn | None:
+        """Where it stands in the queue that was planned last; None = it is not in it."""
 
     def watch(self, job_id: JobId, on: bool) -> None:
         """Somebody begins or ceases to follow this job's output live (counted)."""

@@ -45,6 +45,8 @@ def show_job(context: Context, named: Reference) -> Json:
         tasks = r.count_tasks(job_id) if job.is_array else {}
     parts = attempts[-1][1] if attempts else []
     shown = render.job(job, parts, context.control.waits().get(job_id))
+    turn = context.control.turn(job_id) if job.state is JobState.PENDING else None
+    shown["order"] = render.turn(turn, job.spec.standing) if turn else None
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
     if job.is_array:
         shown["tasks"] = array.counted(job, tasks)

@@ -9,6 +9,7 @@ from typing import Any
 from mgpu.config.model import NodeConfig
 from mgpu.core.array import shown_id, shown_rest
 from mgpu.core.dependency import render_dependency
+from mgpu.core.fairshare import Turn
 from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part
 from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait, Window
@@ -62,6 +63,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "mem_mib": value.spec.request.host_memory_mib,
         "priority": value.spec.standing,
         "nice": value.spec.nice,
+        "account": value.spec.account,
         "time_limit_s": value.spec.time_limit_s,
         "stop": value.stop,
         "held": value.held,
@@ -79,6 +81,22 @@ def _array(value: Job) -> Json:
         return {}
     number = {} if value.job_id == value.array_id else {"number": value.job_id}  # as its node and its files know it
     return {"array_job_id": value.array_id, "array_index": value.array_index, **number}
+
+
+def turn(value: Turn, priority: int) -> Json:
+    """What its place in the queue follows from, in that order."""
+    return {
+        "priority": priority,
+        "first": value.first,
+        "score": round(value.score, 6),
+        "wait_s": round(value.wait_s),
+        "planned_s": round(value.planned_s),
+        "gpus": value.gpus,
+        "fair_share": round(value.standing.factor, 6),
+        "user_use": round(value.standing.user_use, 6),
+        "account_use": round(value.standing.account_use, 6),
+        "user_gpu_hours": round(value.standing.gpu_hours, 3),
+    }
 
 
 def allocation(part: Part) -> Json:

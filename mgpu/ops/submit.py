@@ -77,7 +77,8 @@ def read_job(
     context: Context, caller: Caller, payload: Mapping[str, Any], request_id: str = ""
 ) -> tuple[Job, list[str]]:
     """The job that it means, and notices. Raises as `submit` does."""
-    spec, notices = parse_submission(payload, context.control.views(), context.config.partitions, caller.user)
+    config = context.config
+    spec, notices = parse_submission(payload, context.control.views(), config.partitions, caller.user, config.accounts)
     require_manners(context, caller, spec)
     return _job(request_id, caller, spec, read.Options(read.mapping(payload, "options"))), notices
 

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, or_, select, text
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, literal_column, or_, select, text
 from sqlalchemy.sql.expression import ScalarSelect
 
 from mgpu.core import codec
@@ -92,6 +92,29 @@ _PARTS_OF_OPEN_ATTEMPTS = Statement(
 _CURRENT_PARTS = Statement(
     _parts.join(tables.jobs, and_(_p.job_id == _j.job_id, _p.attempt == _j.attempt)).where(_j.job_id.in_(_given_jobs()))
 )
+
+
+_USED = Statement(
+    select(
+        _j.user,
+        func.coalesce(func.json_extract(_j.spec, literal_column("'$.account'")), literal_column("''")),
+        func.json_array_length(_p.uuids),
+        _p.started,
+        func.min(func.coalesce(_p.ended, bindparam("now")), bindparam("now")),
+    )
+    .join(tables.jobs, _p.job_id == _j.job_id)
+    .where(_p.started.is_not(None), func.coalesce(_p.ended, bindparam("now")) > bindparam("since"))
+)
+
+
+class Used(NamedTuple):
+    """GPUs that a job had on one node; `end` is now while it has them."""
+
+    user: str
+    account: str
+    gpus: int
+    start: float
+    end: float
 
 
 class Reader:
@@ -223,6 +246,10 @@ class Reader:
 
     def node(self, name: NodeName) -> Node | None:
         return self._one(Node, _NODE, name=tables.written_out(name))
+
+    def used_since(self, since: float, now: float) -> Iterator[Used]:
+        """What was used until then is left out."""
+        return map(Used._make, _USED.run(self._driver, {"since": since, "now": now}))
 
     def audits(
         self, job_id: JobId | None = None, node: NodeName | None = None, what: str = "", limit: int = 100

@@ -20,6 +20,7 @@ from mgpu.client.websocket import WebSocket
 from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core import health, marks
 from mgpu.core.errors import MgpuError
+from mgpu.core.fairshare import Turn
 from mgpu.core.marks import Order
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, NodeState, Part
 from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
@@ -55,6 +56,7 @@ class Desk:
         self._store = store
         self._config = config
         self.planned: dict[JobId, Wait] = {}
+        self.turns: dict[JobId, Turn] = {}
         self.wakes = 0
         self.stopped = threading.Event()
         self.watched: list[tuple[JobId, bool]] = []
@@ -132,6 +134,9 @@ class Desk:
         more = None if job is None else waiting.pending(job, job.not_before)
         now = clock.now()
         return planning.what_if(self._config, tuple(self.views()), waiting.read().at(now), board, now, more), POLICIES
+
+    def turn(self, job_id: JobId) -> Turn | None:
+        return self.turns.get(job_id)
 
     def watch(self, job_id: JobId, on: bool) -> None:
         self.watched.append((job_id, on))

@@ -15,7 +15,7 @@ from mgpu.core.memory import Memory
 from mgpu.core.model import NodeName
 from mgpu.core.plan import Backfill, NodeView, Running, Snapshot
 from mgpu.core.policies import POLICIES, fill_first, spread
-from mgpu.core.schedule import plan
+from mgpu.core.schedule import plan, starts_of
 
 R3090 = "NVIDIA GeForce RTX 3090"
 BY_HAND = {**POLICIES, "fill_first": partial(fill_first), "spread": partial(spread)}  # not known as the built-in ones
@@ -65,7 +65,7 @@ def test_the_shortcut_places_jobs_where_the_policy_does(seen: Snapshot) -> None:
 @settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_starts_alone_are_those_of_the_whole_plan(seen: Snapshot) -> None:
-    assert plan(seen, starts_alone=True).starts == plan(seen).starts
+    assert starts_of(seen, POLICIES, Memory())[0] == plan(seen).starts
 
 
 @settings(max_examples=40, deadline=None)
@@ -83,6 +83,6 @@ def test_a_memory_changes_nothing_while_plans_are_carried_out(seen: Snapshot, mo
             Running(job_id, seen.now + 300, tuple((part.node, part.uuids) for part in start.parts))
             for job_id, start in started.items()
         )
-        nodes = list(made.after) if started else list(seen.nodes)
+        nodes = list(starts_of(seen, POLICIES, memory)[1]) if started else list(seen.nodes)
         rest = {"running": (*seen.running, *held), "backfill": seen.backfill}
         seen = replace(snapshot(nodes, *jobs.values(), **rest), now=seen.now + data.draw(st.sampled_from([0, 50, 400])))

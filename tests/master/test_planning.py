@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mgpu.config.model import Config, NodeConfig, PartitionConfig, SshSettings
+from mgpu.core.fairshare import FIFO
 from mgpu.core.model import Attempt, AttemptState, DeviceUuid, JobId, NodeName, NodeState, Part, Request
 from mgpu.core.observation import Node, Observation
 from mgpu.core.plan import NodeFacts, PendingJob, Window
@@ -39,7 +40,8 @@ def test_a_job_without_a_limit_is_planned_with_the_time_of_its_partition(changes
     asked = job("a", spec=spec(**changes))
     assert spans(config(NOON))(asked) == span_s
     assert spans(config())(asked) == span_s
-    assert spans(replace(config(), backfill="skip"))(asked) == 0
+    assert spans(replace(config(), backfill="skip"))(asked) == span_s
+    assert spans(replace(config(), backfill="skip", fair_share=FIFO))(asked) == 0
 
 
 def test_nothing_starts_while_a_window_is_open() -> None:
