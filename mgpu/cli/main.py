@@ -26,6 +26,7 @@ COMMANDS = {
     "hold": ("mgpu.cli.hold:hold", "Keep jobs that wait from starting."),
     "release": ("mgpu.cli.hold:release", "Let held jobs start again."),
     "requeue": ("mgpu.cli.requeue:requeue", "Run jobs once more."),
+    "wait": ("mgpu.cli.wait:wait", "Until jobs have ended."),
     "update": ("mgpu.cli.update:update", "Change a job that waits, or its time limit."),
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, resume, down, clean."),

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
-
 from mgpu.cli.options import OF_SUBMIT, job_options
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.submission import prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
-from mgpu.client.http import NoMaster
 from mgpu.lean_typing import Any
 
-LOOK_AGAIN_S = (0.1, 5.0)  # at first, and at last
 EXAMPLES = """
 Examples:
   mgpu submit -G 2 -t 8:00:00 train.sh --lr 0.1   a script and its arguments
@@ -57,18 +52,8 @@ def submit(session: Session, /, words: Words, **given: Any) -> int:
         session.print_json({"job_id": job_id})
     else:
         print(job_id if prepared.options.get("parsable") else f"Submitted job {job_id}", flush=True)
-    return until_over(session, job_id) if prepared.options.get("wait") else 0
+    if not prepared.options.get("wait"):
+        return 0
+    from mgpu.cli.wait import until_submitted_is_over
 
-
-def until_over(session: Session, job_id: int) -> int:
-    """The exit status of the job, or array. A master that is away for a while is waited for too."""
-    from mgpu.cli.outcome import ACTIVE, exit_status
-
-    pause = LOOK_AGAIN_S[0]
-    while True:
-        with suppress(NoMaster):
-            job = session.call("GET", f"/v1/jobs/{job_id}")
-            if job["state"] not in ACTIVE:
-                return exit_status(job, None)
-        time.sleep(pause)
-        pause = min(1.5 * pause, LOOK_AGAIN_S[1])
+    return until_submitted_is_over(session, job_id, bool(prepared.options.get("quiet")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -107,8 +108,30 @@ def test_lines_are_the_command(peer: Peer, mgpu: Callable) -> None:
 )
 def test_submit_waits_for_the_end(peer: Peer, mgpu: Callable, ended: dict[str, object], status: int) -> None:
     peer.answers["GET", "/v1/jobs/17"] = ended
-    assert mgpu("submit", "-W", "--", "x") == (status, "Submitted job 17\n", "")
-    assert mgpu("submit", "--json", "--wait", "--", "x") == (status, '{"job_id": 17}\n', "")
+    ran = mgpu("submit", "-W", "--", "x")
+    assert (ran.status, ran.out) == (status, "Submitted job 17\n")
+    assert ran.err.startswith(f"mgpu: job 17 {ended['state']}") and ran.err.count("\n") == 1
+    ran = mgpu("submit", "-Q", "--json", "--wait", "--", "x")
+    assert (ran.status, ran.out, bool(ran.err)) == (status, '{"job_id": 17}\n', status != 0)
+
+
+def test_wait_for_jobs(peer: Peer, mgpu: Callable) -> None:
+    ends = {17: job("COMPLETED", exit_code=0), 18: job("FAILED", exit_code=3), 19: job("TIMEOUT", exit_code=143)}
+    for number, ended in ends.items():
+        peer.answers["GET", f"/v1/jobs/{number}"] = {**ended, "job_id": number}
+    peer.answers["GET", "/v1/jobs/20_4"] = job("RUNNING")
+    assert mgpu("wait", "17") == (0, "job 17 COMPLETED, exit 0\n", "")
+    ran = mgpu("wait", "19", "17", "18", "19")
+    assert (ran.status, [line.split(",")[0].split(" (")[0] for line in ran.out.splitlines()]) == (
+        124,
+        ["job 19 TIMEOUT", "job 17 COMPLETED", "job 18 FAILED"],
+    )
+    assert mgpu("wait", "-Q", "17", "18") == (3, "job 18 FAILED, exit 3\n", "")
+    assert mgpu("wait", "--any", "20_4", "18") == (3, "job 18 FAILED, exit 3\n", "")
+    ran = mgpu("wait", "--json", "17")
+    assert (ran.status, [one["job_id"] for one in json.loads(ran.out)["jobs"]]) == (0, [17])
+    assert mgpu("wait").status == 2
+    assert mgpu("wait", "99").status == 1
 
 
 NOTICES = [

@@ -39,7 +39,7 @@ def test_jobs_that_wait_for_a_word_and_for_each_other(cluster: Cluster) -> None:
     assert "held by root: mgpu release" in cluster("why", first).out
     assert cluster("hold", failed).out == f"Held job {failed}\n"
     assert cluster("release", first, failed).out == f"Released job {first}\nReleased job {failed}\n"
-    assert (cluster.await_job(failed)["state"], cluster.await_job(last)["state"]) == ("COMPLETED", "COMPLETED")
+    assert cluster("wait", failed, last).out == f"job {failed} COMPLETED, exit 0\njob {last} COMPLETED, exit 0\n"
     lost = cluster.await_job(well)
     assert (lost["state"], lost["reason"], lost["attempt"]) == ("CANCELLED", "DependencyNeverSatisfied", 0)
     assert lost["detail"] == f"job {first} had to end well, and is FAILED"
