@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from mgpu.cli.past import past_jobs, present_nodes
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import count, duration, say, table
@@ -21,6 +22,7 @@ EXAMPLES = """
 Examples:
   mgpu simulate jobs.swf --nodes 8x8                       what users would have waited for on 8 nodes of 8 GPUs
   mgpu simulate jobs.csv.gz --nodes 4x8,2x4 --order sjf    on other nodes, shortest job first
+  mgpu simulate --from-history --compare default --compare fifo --plot ways.svg
   mgpu simulate jobs.csv --nodes 16x8 --compare fifo/easy --compare sjf/skip --compare fifo/easy/spread
 """
 ORDERS = ("default", "fifo", "sjf")
@@ -64,21 +66,31 @@ class Way:
     Option("--vc", "NAME", "Only the jobs of this partition of the log."),
     Option("--from", "SECONDS", "Only jobs submitted from then on, by the log's clock.", key="since"),
     Option("--until", "SECONDS", "Only jobs submitted until then."),
+    Option("--from-history", "", "In place of TRACE: the jobs that ran here, on the nodes that are here."),
+    Option("--plot", "FILE.svg", "Draw GPUs in use and jobs waiting over time, a line for each way."),
     Option("--csv", "FILE", "Write down each job: when it started and ended, and on how many GPUs."),
-    Argument("trace", "TRACE"),
+    Argument("trace", "TRACE", "?"),
     examples=EXAMPLES,
 )
-def simulate(session: Session, /, trace: str, **asked: Any) -> None:
+def simulate(session: Session, /, trace: str | None, **asked: Any) -> None:
     """Replay a job log through the planner that runs in production, and tell what its users would have waited for.
 
     TRACE is a log in the Standard Workload Format, or CSV with the columns submit_time, duration and gpus (and nodes,
     gpus_per_node, user, vc, requested_time), also compressed with gzip. The planner knows a job's requested_time; where
     the log has none, its true duration. At each instant all ends come first, then all submissions, then one plan.
     """
-    nodes = cluster(asked["nodes"] or "")
+    if bool(trace) == bool(asked["from_history"]):
+        raise bad_request("which jobs?", "name a job log, or give --from-history")
     ways = ways_of(asked)
-    jobs = chosen(read(trace), asked["vc"], number("--from", asked["since"]), number("--until", asked["until"]))
+    for path in filter(None, (asked["plot"], asked["csv"])):
+        if not os.access(os.path.dirname(path) or ".", os.W_OK):
+            raise bad_request(f"{path} cannot be written there", "name a file in a folder of yours")
+    nodes = cluster(asked["nodes"] or ("" if trace else present_nodes(session)))
+    log = read(trace) if trace else past_jobs(session)
+    jobs = chosen(log, asked["vc"], number("--from", asked["since"]), number("--until", asked["until"]))
     results = [(way, list(watched(replayed(jobs, nodes, way), len(jobs), way.name))) for way in ways]
+    if asked["plot"]:
+        draw(asked["plot"], results, nodes)
     if asked["csv"]:
         write_csv(asked["csv"], results)
     show(session, jobs, nodes, results)
@@ -178,6 +190,15 @@ def watched(ran: Iterable[Ran], total: int, name: str) -> Iterator[Ran]:
             print(f"\r{name}  [{'#' * done}{'.' * (50 - done)}]", end="", file=sys.stderr, flush=True)
     if shown:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def draw(path: str, results: Sequence[tuple[Way, Sequence[Ran]]], nodes: Sequence[NodeView]) -> None:
+    from mgpu.core.plot import plot
+
+    drawn = {way.name: ran for way, ran in results if ran}
+    if drawn:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(plot(drawn, sum(len(node.devices) for node in nodes)))
 
 
 def write_csv(path: str, results: Sequence[tuple[Way, Sequence[Ran]]]) -> None:

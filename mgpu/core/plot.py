@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from math import floor, log10
 
 from mgpu.core.replay import Ran
 
 STEPS = 480  # of time: each shows its mean
-WIDTH, HEIGHT, LEFT, TOP, GAP = 960, 220, 70, 40, 60
+WIDTH, HEIGHT, LEFT, TOP, GAP = 960, 220, 70, 60, 60
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by the colour-blind too
 _DAY_S, _HOUR_S = 86_400.0, 3600.0
 
@@ -48,6 +49,13 @@ def means(changes: Iterable[Change], begin: float, end: float) -> list[float]:
     return found
 
 
+def ticks(most: float) -> list[float]:
+    """Six to thirteen round numbers from 0 on, up to `most` (over 0)."""
+    step = 10.0 ** floor(log10(most / 5))
+    step *= next(factor for factor in (5, 2, 1) if most / (step * factor) >= 5 or factor == 1)
+    return [number * step for number in range(int(most / step + 1e-9) + 1)]
+
+
 def _used(ran: Sequence[Ran]) -> Iterable[Change]:
     return [change for one in ran for change in ((one.start, float(one.gpus)), (one.end, -float(one.gpus)))]
 
@@ -67,16 +75,15 @@ def _legend(names: Sequence[str]) -> Iterable[str]:
 
 def _panel(title: str, rows: Mapping[str, Sequence[float]], least: float, top: float, span_s: float) -> Iterable[str]:
     most = max([least, *(max(row) for row in rows.values())]) or 1.0
-    yield f'<text x="{LEFT}" y="{top - 6}">{escape(title)}</text>'
-    for part in range(5):
-        y = top + HEIGHT * (1 - part / 4)
-        yield f'<line x1="{LEFT}" y1="{y:g}" x2="{LEFT + WIDTH}" y2="{y:g}" stroke="#ddd"/>'
-        yield f'<text x="{LEFT - 6}" y="{y + 4:g}" text-anchor="end">{most * part / 4:.4g}</text>'
-    unit, word = (_DAY_S, "days") if span_s > 3 * _DAY_S else (_HOUR_S, "hours")
-    for part in range(7):
-        x = LEFT + WIDTH * part / 6
-        label = f"{span_s * part / 6 / unit:.4g}" + (f" {word}" if part == 6 else "")
-        yield f'<text x="{x:g}" y="{top + HEIGHT + 18}" text-anchor="middle">{label}</text>'
+    unit_s, unit = (_DAY_S, "days") if span_s > 3 * _DAY_S else (_HOUR_S, "hours")
+    yield f'<text x="{LEFT}" y="{top - 8}">{escape(title)}, over {unit}</text>'
+    for value in ticks(most):
+        y = top + HEIGHT * (1 - value / most)
+        yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + WIDTH}" y2="{y:.1f}" stroke="#ddd"/>'
+        yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
+    for value in ticks(span_s / unit_s or 1.0):
+        x = LEFT + WIDTH * value / (span_s / unit_s or 1.0)
+        yield f'<text x="{x:.1f}" y="{top + HEIGHT + 18}" text-anchor="middle">{value:g}</text>'
     for number, row in enumerate(rows.values()):
         points = " ".join(
             f"{LEFT + WIDTH * (at + 0.5) / STEPS:.1f},{top + HEIGHT * (1 - value / most):.1f}"

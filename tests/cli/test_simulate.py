@@ -7,9 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import Ran
+from tests.client.peer import Peer, job
 
 LOG = """\
 job_id,submit_time,duration,gpus,user,vc,requested_time
@@ -89,3 +93,27 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
         ran = simulate(str(tmp_path / name), "--nodes", "1x1")
         assert ran.returncode != 0
         assert ran.stderr.startswith("mgpu: ") and len(ran.stderr.splitlines()) == 1
+
+
+def test_the_picture(log: str, tmp_path: Path) -> None:
+    ran = simulate(log, "--nodes", "1x4", "--compare", "fifo", "--compare", "sjf", "--plot", str(tmp_path / "out.svg"))
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "out.svg").read_text().count("<polyline") == 4
+    ran = simulate(log, "--nodes", "1x4", "--plot", str(tmp_path / "nowhere" / "out.svg"))
+    assert (ran.returncode, "cannot be written there" in ran.stderr) == (2, True)
+
+
+def test_the_clusters_own_past(peer: Peer, mgpu: Callable[..., Ran]) -> None:
+    on = [{"rank": 0, "node": "gpu01", "devices": [0, 1]}]
+    times = {"submit_time": "2026-01-01T12:00:00Z", "start_time": "2026-01-01T12:00:30Z"}
+    long = job("COMPLETED", allocation=on, **times, end_time="2026-01-01T12:10:30Z")
+    behind = job("FAILED", job_id=18, allocation=on * 2, **times, end_time="2026-01-01T12:10:31Z")
+    never = job("CANCELLED", job_id=19, allocation=[], submit_time=times["submit_time"], start_time=None)
+    peer.answers["GET", "/v1/jobs"] = {"jobs": [behind, long, never]}
+    nodes = [{"gpus": [{}, {}]}, {"gpus": []}, {"gpus": [{}, {}]}]
+    peer.answers["GET", "/v1/nodes"] = {"nodes": nodes}
+    told = json.loads(mgpu("simulate", "--from-history", "--order", "fifo", "--json").out)
+    assert (told["jobs"], told["left_out"], told["max_wait_s"]) == (2, 0, 601)
+    peer.answers["GET", "/v1/jobs"] = {"jobs": [never]}
+    assert mgpu("simulate", "--from-history").err.startswith("mgpu: the history holds no job that ran on GPUs")
+    assert mgpu("simulate", "--from-history", "log.csv").status == 2

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgpu.core.model import JobId, Request
-from mgpu.core.plot import STEPS, means, plot
+from mgpu.core.plot import STEPS, means, plot, ticks
 from mgpu.core.replay import LoggedJob, Ran
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -30,12 +30,19 @@ def test_what_is_shown_is_what_there_was(spans: list[tuple[float, float, int]]) 
     assert shown == pytest.approx(sum((b - a) * height for a, b, height in spans), abs=1e-6)
 
 
+@given(st.floats(1e-3, 1e9))
+def test_ticks_are_round_and_neither_few_nor_many(most: float) -> None:
+    found = ticks(most)
+    assert found[0] == 0 and found[-1] <= most * (1 + 1e-9) and 6 <= len(found) <= 13
+    assert f"{found[1]:.0e}"[0] in "125"
+
+
 def test_a_line_for_each_way_in_each_panel() -> None:
     results = {"fifo/easy": [ran(0, 0, 3600, 4), ran(0, 3600, 60, 8)], "<sjf>": [ran(0, 60, 3600, 4), ran(0, 0, 60, 8)]}
     drawing = ElementTree.fromstring(plot(results, 8))
     lines = [line.attrib["points"].split() for line in drawing.iter(f"{SVG}polyline")]
     assert [len(points) for points in lines] == [STEPS] * 4
     words = [text.text for text in drawing.iter(f"{SVG}text")]
-    assert {"fifo/easy", "<sjf>", "GPUs in use, of 8", "jobs waiting"} <= set(words)
+    assert {"fifo/easy", "<sjf>", "GPUs in use, of 8, over hours", "jobs waiting, over hours"} <= set(words)
     heights = [float(point.split(",")[1]) for point in lines[0]]
     assert heights[0] > heights[-1]  # at first half of the GPUs are in use, at last all
