@@ -19,6 +19,8 @@ from mgpu.master.dependents import Dependents
 from mgpu.store.reading import Reader
 from mgpu.store.store import Store
 
+BEHIND_S = 0.001  # tasks of an array that are jobs of their own, to be tried again, go before those that never began
+
 
 class Waiting:
     def __init__(
@@ -113,12 +115,13 @@ class Waiting:
     def pending(self, job: Job, not_before: float) -> PendingJob:
         """As the planner is told of it."""
         span_s = self._span_s(job)
+        behind_s = BEHIND_S if job.is_array else 0.0
         return PendingJob(
             job.job_id,
             job.user,
             job.spec.request,
             job.spec.standing,
-            job.submit_time if job.reason else max(job.submit_time, job.not_before),
+            (job.submit_time if job.reason else max(job.submit_time, job.not_before)) + behind_s,
             max(job.not_before, not_before),
             job.avoid,
             job.attempt if job.reason else 0,  # else somebody's word has set `not_before`

@@ -16,21 +16,14 @@ from tests.client.peer import Peer, job
 
 PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"
 OURS = job_options(*OF_SUBMIT)
-ON_ITS_WAY = {"account", "nice"}
 
 
 def rows() -> list[tuple[list[str], str, bool]]:
     """Of each option its spellings with an example, what becomes of it, and whether a script may hold it."""
     lines = [line.split("|")[1:4] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    found = [
+    return [
         (re.findall(r"`([^`]+)`", names), fate.strip(), "command line only" not in text) for names, fate, text in lines
     ]
-    there = {flag for option in OURS for flag in option.flags}
-    return [row for row in found if there & {each.partition("=")[0] for each in row[0]} or not waited_for(row[0])]
-
-
-def waited_for(spellings: list[str]) -> bool:
-    return spellings[-1].partition("=")[0][2:] in ON_ITS_WAY
 
 
 def script(*lines: str, name: str = "s.sh") -> str:

@@ -14,6 +14,7 @@ from mgpu.core.dependency import parse_dependency
 from mgpu.core.model import Job, JobId, JobState, Request
 from mgpu.core.plan import Wait
 from mgpu.master.waiting import Waiting
+from mgpu.ops import arrays
 from mgpu.store.store import Store
 from tests.store.stored_values import job, spec
 
@@ -186,3 +187,16 @@ def test_what_was_rolled_back_never_happened(store: Store) -> None:
         w.add_job(job("b"))
         _ = 1 / 0
     assert said(kept) == before
+
+
+def test_a_task_that_is_tried_again_goes_before_those_to_come(store: Store) -> None:
+    with store.write() as w:
+        array_id, _ = w.add_job(job("a", spec=spec(array="0-9%2"), rest="1-9", dropped=""))
+        array = w.job(array_id)
+        assert array is not None
+        task = arrays.make_task(w, array, 3, 5.0)
+    [(_, _, jobs)] = said(Waiting(store))
+    assert [(one.job_id, one.array, one.tasks, one.at_once) for one in jobs] == [
+        (task.job_id, array_id, 1, 2),
+        (array_id, array_id, 8, 2),
+    ]
