@@ -4,28 +4,51 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.cli.session import Session
-from mgpu.cli.syntax import command
+from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import clean, colourful, count, duration, epoch, gib, gpu_label, local_time, painted, table
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
   mgpu nodes
+  mgpu nodes -s              a line for each node, and their sum
   mgpu nodes --json
 """
 CLOCK_OFFSET_TOLD_S = 2.0
 IDLE_LOAD = 1.0  # what a machine has to do for itself
+COUNTED = ("GPUS", "FREE", "JOBS", "OTHERS", "NOT USABLE")
 HEADERS = ("GPU", "NAME", "MEMORY GiB", "UTIL", "STATE", "WHO / WHY")
 
 
-@command(examples=EXAMPLES)
-def nodes(session: Session, /) -> None:
+@command(Option("-s --summarize", "", "A line for each node, and their sum."), examples=EXAMPLES)
+def nodes(session: Session, /, summarize: bool) -> None:
     """List the nodes and their GPUs: what is free, what is taken, and by whom."""
     answer = session.call("GET", "/v1/nodes")
     if session.json:
         session.print_json(answer)
     else:
-        session.print_lines(node_lines(answer["nodes"]))
+        session.print_lines((summarized if summarize else node_lines)(answer["nodes"]))
+
+
+def summarized(all_nodes: list[dict[str, Any]]) -> list[str]:
+    """What of the GPUs is free, and what not, in figures."""
+    figures = [counts(node) for node in all_nodes]
+    rows = [
+        (node["node_id"], node["state"], *map(str, row), node.get("gpu_type") or "", node.get("reason") or "")
+        for node, row in zip(all_nodes, figures, strict=True)
+    ]
+    sums = [sum(row[column] for row in figures) for column in range(len(COUNTED))]
+    rows.append((count(len(rows), "node"), "", *map(str, sums if rows else [""] * len(sums)), "", ""))
+    headers = ("NODE", "STATE", *COUNTED, "GPU TYPE", "REASON")
+    return table(headers, rows, right=range(2, 2 + len(COUNTED)), shrink=((len(headers) - 1, 12),))
+
+
+def counts(node: dict[str, Any]) -> tuple[int, ...]:
+    """As COUNTED has it; what is free on a node that takes no jobs is of no use either."""
+    gpus = node.get("gpus") or []
+    states = ["unused" if gpu["state"] == "free" and barred(node) else gpu["state"] for gpu in gpus]
+    free, jobs, others = (states.count(state) for state in ("free", "allocated", "external"))
+    return len(gpus), free, jobs, others, len(gpus) - free - jobs - others
 
 
 def node_lines(all_nodes: list[dict[str, Any]]) -> list[str]:
