@@ -6,12 +6,12 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from time import monotonic
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mgpu.client.http import MasterError
-from scripts.benchmarks import commands, machine, probes, queues, stages
+from scripts.benchmarks import commands, machine, planner, probes, queues, stages
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row
 from tests.lab.lab import sweep
@@ -19,10 +19,11 @@ from tests.lab.node import LabError
 
 LIMIT_S = 240.0
 LIMIT_OF_MANY_S = 900.0  # a hundred sshds have to come up first
-Measure = Callable[[Cluster, int], list[Row]]
+Measure = Callable[[Any, int], list[Row]]
 
-# name -> (nodes of its lab, repeats, what measures it)
+# name -> (nodes of its lab, 0 = it needs none; repeats; what measures it)
 MEASURES: dict[str, tuple[int, int, Measure]] = {
+    "planner": (0, 5, planner.planner),
     "interpreter": (1, 15, commands.interpreter),
     "srun": (1, 15, commands.srun),
     "pause": (1, 4, commands.srun_after_a_pause),
@@ -84,7 +85,7 @@ def measure(names: list[str], quick: bool) -> int:
         for nodes in sorted({MEASURES[name][0] for name in names}):
             chosen = [name for name in names if MEASURES[name][0] == nodes]
             if chosen:
-                with Cluster(f"{nodes}", nodes) as cluster:
+                with Cluster(f"{nodes}", nodes) if nodes else nullcontext() as cluster:
                     for name in chosen:
                         _nodes, repeats, function = MEASURES[name]
                         print_rows(function(cluster, min(repeats, 2) if quick else repeats))
