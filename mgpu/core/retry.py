@@ -81,7 +81,7 @@ def _restart(job: Job, parts: Sequence[Part], now: float) -> Verdict:
     cause = decisive(parts)
     stopped = any(part.stop == RESTART for part in parts)
     failure = FailureClass.STOPPED if stopped else cause.failure
-    detail = f"queued again by {job.stop.partition(' by ')[2]}"
+    detail = f"ended by {job.stop.partition(' by ')[2]} to be queued again"
     return Verdict(JobState.PENDING, "Requeued", detail, failure, cause.exit_code, now)
 
 

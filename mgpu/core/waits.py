@@ -8,6 +8,7 @@ from typing import overload
 
 from mgpu.core.array import shown_id
 from mgpu.core.ask import Ask, enough
+from mgpu.core.dependency import NEVER, Verdict
 from mgpu.core.feasible import examine
 from mgpu.core.hostlist import fold
 from mgpu.core.model import HELD_BY_ADMIN, Job, JobId, NodeName
@@ -171,6 +172,13 @@ def too_early(job: PendingJob, now: float) -> Wait:
         return Wait("Backoff", f"tried again in {seconds} s, after {tries}")
     span = f"{seconds} s" if seconds < 120 else render_time_limit(seconds)
     return Wait("BeginTime", f"may start in {span} at the earliest")
+
+
+def waits_for_others(job: Job, verdict: Verdict) -> Wait:
+    """Of one that depends on them."""
+    if not verdict.never:
+        return Wait("Dependency", verdict.detail)
+    return Wait(NEVER, f"{verdict.detail}: mgpu update {shown_id(job)} --dependency none lets it start")
 
 
 def held(job: Job) -> Wait:

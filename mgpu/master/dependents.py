@@ -73,15 +73,15 @@ class Dependents:
         """What holds of these now."""
         jobs = [self._jobs[job_id] for job_id in job_ids]
         facts = reader.facts({other for job in jobs for other in dependency_of(job).job_ids})
-        names: dict[_Name, list[tuple[JobId, JobState, JobId]]] = {}
+        names: dict[_Name, _Namesakes] = {}
         found: dict[JobId, Verdict] = {}
         for job in jobs:
             dependency, first = dependency_of(job), None
             if dependency.singleton:
                 name = _name(job)
                 if name not in names:
-                    names[name] = reader.namesakes(*name)
-                first = _before(job, names[name])
+                    names[name] = _Namesakes(reader.namesakes(*name))
+                first = names[name].before(job)
                 self._link(job.job_id, () if first is None else (first,))
             verdict = found[job.job_id] = judge(dependency, facts, first)
             (self.lost.add if verdict.never and not dependency.keep else self.lost.discard)(job.job_id)
@@ -113,13 +113,22 @@ def dependency_of(job: Job) -> Dependency:
     return job.spec.dependency
 
 
-def _before(job: Job, namesakes: Iterable[tuple[JobId, JobState, JobId]]) -> JobId | None:
-    """Whom it has to let go first: any that runs, and earlier ones that wait; not those of its own array."""
-    own = job.array_id or job.job_id
-    others = [(other, state) for other, state, array_id in namesakes if array_id != own]
-    running = [other for other, state in others if state is JobState.RUNNING]
-    earlier = [other for other, _ in others if other < own]
-    return next(iter((*running, *earlier)), None)
+class _Namesakes:
+    """Jobs of one user and name that have not ended, in the order of their ids; each with the array it belongs to."""
+
+    def __init__(self, found: Iterable[tuple[JobId, JobState, JobId]]) -> None:
+        self._all = [(job_id, array_id, state) for job_id, state, array_id in found]
+        self._running = [each for each in self._all if each[2] is JobState.RUNNING]
+
+    def before(self, job: Job) -> JobId | None:
+        """Whom it has to let go first: any that runs, and earlier ones that wait; not those of its own array. Asked of
+        each of thousands, so no more of them are looked at than have to be."""
+        own = job.array_id or job.job_id
+        for job_id, array_id, _ in self._running:
+            if array_id != own:
+                return job_id
+        first = next((job_id for job_id, array_id, _ in self._all if array_id != own), None)
+        return first if first is not None and first < own else None
 
 
 def _name(job: Job) -> _Name:

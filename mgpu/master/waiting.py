@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from mgpu.core.array import array_of, count, to_come
-from mgpu.core.dependency import NEVER, NOTHING_WAITED_FOR, Verdict
+from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict
 from mgpu.core.model import Job, JobId
 from mgpu.core.plan import Owner, PendingJob, Wait
 from mgpu.core.queue import Queue
-from mgpu.core.waits import held
+from mgpu.core.waits import held, waits_for_others
 from mgpu.master.dependents import Dependents
 from mgpu.store.reading import Reader
 from mgpu.store.store import Store
@@ -101,7 +101,7 @@ class Waiting:
         if job.held:
             self._barred[job.job_id] = held(job)
         elif verdict.at is None:
-            self._barred[job.job_id] = Wait(NEVER if verdict.never else "Dependency", verdict.detail)
+            self._barred[job.job_id] = waits_for_others(job, verdict)
         else:
             queue.put(self.pending(job, verdict.at))
             return

@@ -272,8 +272,9 @@ def test_only_a_pending_job_is_abandoned(state: JobState) -> None:
 def test_what_ended_is_queued_again_and_what_runs_is_restarted(state: JobState) -> None:
     before = job(state=state, exit_code=3, end_time=9.0, start_time=2.0, failures=2, avoid=("node001",), stop="")
     if state.final:
-        again = lifecycle.requeue(replace(before, stop="CANCEL by bob"), "alice", 50.0)
-        assert (again.state, again.attempt, again.detail) == (JobState.PENDING, 1, "queued again by alice")
+        again = lifecycle.requeue(replace(before, stop="CANCEL by bob", detail="exit code 3"), "alice", 50.0)
+        assert (again.state, again.attempt, again.reason) == (JobState.PENDING, 1, "")
+        assert again.detail == "exit code 3; queued again by alice"
         assert (again.exit_code, again.end_time, again.start_time, again.failures, again.stop) == (
             None,
             None,

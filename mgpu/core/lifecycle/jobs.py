@@ -113,7 +113,7 @@ def requeue(job: Job, by: str, now: float) -> Job:
         job,
         state=JobState.PENDING,
         reason="",
-        detail=f"queued again by {by}",
+        detail="; ".join(filter(None, (job.detail, f"queued again by {by}"))),
         start_time=None,
         end_time=None,
         exit_code=None,
