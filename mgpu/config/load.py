@@ -144,6 +144,8 @@ def _partitions(settings: Settings, placed: list[Placed]) -> dict[str, Partition
             planning_time_s=section.planning_time,
             priority=section.priority,
             allow_users=tuple(section.allow_users),
+            limits=section.limits.read(),
+            user_limits=section.user_limits.read(),
         )
         for name, section in settings.partitions.items()
     }
@@ -183,10 +185,11 @@ def _config(
         idle_exit_s=settings.master.idle_exit,
         partitions=_partitions(settings, placed),
         accounts={
-            name: AccountFacts(name, section.shares, tuple(section.users))
+            name: AccountFacts(name, section.shares, tuple(section.users), section.limits.read())
             for name, section in settings.accounts.items()
         },
         fair_share=_fair_share(settings),
+        user_limits=settings.scheduling.user_limits.read(),
         admins=tuple(settings.admins),
         heartbeat_interval_s=networking.heartbeat_interval,
         timeout_s=networking.timeout,

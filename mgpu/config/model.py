@@ -12,7 +12,7 @@ from typing import Literal
 
 from mgpu.core.fairshare import FairShare
 from mgpu.core.model import NodeName
-from mgpu.core.plan import AccountFacts, ExternalPolicy, NodeFacts, PartitionFacts
+from mgpu.core.plan import NO_LIMITS, AccountFacts, Bounds, ExternalPolicy, Limits, NodeFacts, PartitionFacts
 
 DAY_S = 86_400
 OUTPUT_MAX = 10 << 30  # bytes
@@ -75,6 +75,7 @@ class Config:
     partitions: Mapping[str, PartitionConfig] = field(default_factory=dict)
     accounts: Mapping[str, AccountFacts] = field(default_factory=dict)
     fair_share: FairShare = field(default_factory=FairShare)
+    user_limits: Limits = NO_LIMITS
     admins: tuple[str, ...] = ()  # besides root and who runs the master
     heartbeat_interval_s: float = 30.0
     timeout_s: float = 60.0
@@ -91,3 +92,11 @@ class Config:
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=(), compare=False)  # what it was read from, folders too
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """None = there are no limits."""
+        accounts = {name: facts.limits for name, facts in self.accounts.items() if facts.limits}
+        pairs = {name: (facts.limits, facts.user_limits) for name, facts in self.partitions.items()}
+        found = Bounds(self.user_limits, accounts, {name: pair for name, pair in pairs.items() if any(pair)})
+        return found if found.all else None

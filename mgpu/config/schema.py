@@ -25,7 +25,7 @@ from mgpu.config import times
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import DAY_S, OUTPUT_MAX
 from mgpu.config.sshconfig import parse_jump
-from mgpu.core.plan import DESKTOP, Window
+from mgpu.core.plan import DESKTOP, Limits, Window
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _POLICY = re.compile(r"fill_first|spread|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -52,6 +52,12 @@ def _whole(text: str) -> int:
         zeros = ", without leading zeros" if re.fullmatch(r"-?0[0-9]+", text) else ""
         raise ValueError(f"must be a whole number{zeros}, not {text!r}")
     return int(text)
+
+
+def _hours(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text):
+        raise ValueError(f"must be a number of GPU-hours, not {text!r}")
+    return float(text)
 
 
 def _name(text: str) -> str:
@@ -286,12 +292,24 @@ class Master(Section):
     idle_exit: SecondsOrNever = 600.0
 
 
+class LimitsOf(Section):
+    gpus: Count | None = None
+    jobs: Count | None = None
+    queued: Count | None = None
+    gpu_hours: Annotated[float | None, _reading(_hours), Field(ge=0)] = None
+
+    def read(self) -> Limits:
+        return Limits(self.gpus, self.jobs, self.queued, self.gpu_hours)
+
+
 class Partition(Section):
     default_time: LimitS = None
     max_time: LimitS = None
     planning_time: PlanningS = DAY_S
     priority: Whole = 0
     allow_users: Logins = []
+    limits: LimitsOf = LimitsOf()
+    user_limits: LimitsOf = LimitsOf()
 
     @model_validator(mode="after")
     def _default_within_limit(self) -> Partition:
@@ -302,7 +320,14 @@ class Partition(Section):
 
 class Account(Section):
     shares: Annotated[Whole, Field(ge=1, le=1_000_000)] = 1
-    users: Annotated[list[Login], Field(min_length=1)]
+    users: Logins = []
+    limits: LimitsOf = LimitsOf()
+
+    @model_validator(mode="after")
+    def _has_users(self) -> Account:
+        if not self.users:
+            raise ValueError("has no users: [ann, bob]")
+        return self
 
 
 class Networking(Section):
@@ -323,6 +348,7 @@ class Scheduling(Section):
     default_policy: Policy = "fill_first"
     backfill: Literal["easy", "skip", "none"] = "easy"
     fair_share: FairShareTimes = FairShareTimes()
+    user_limits: LimitsOf = LimitsOf()
 
 
 class Retries(Section):

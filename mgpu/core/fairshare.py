@@ -13,7 +13,7 @@ before all who have not, in order of submission: from then on nothing that is su
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, log, sqrt
 
@@ -123,6 +123,9 @@ class Ledger:
             known = self._owners.get(owner)
             if known is None or known.gpus != count:
                 self.change(owner, count - (known.gpus if known else 0), at)
+
+    def known(self) -> Sequence[Owner]:
+        return tuple(self._owners)
 
     def order(self, owners: Iterable[Owner | None], now: float) -> Order:
         factors: dict[Owner | None, float] = {}

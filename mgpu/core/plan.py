@@ -47,6 +47,22 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """None = no limit. `gpus` and `jobs` that run, `queued` jobs that wait, `gpu_hours` used lately."""
+
+    gpus: int | None = None
+    jobs: int | None = None
+    queued: int | None = None
+    gpu_hours: float | None = None
+
+    def __bool__(self) -> bool:
+        return self != NO_LIMITS
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionFacts:
     """A partition's limits. `allow_users` () = everybody; times None = no limit."""
 
@@ -55,6 +71,8 @@ class PartitionFacts:
     max_time_s: int | None = None
     priority: int = 0
     allow_users: tuple[str, ...] = ()
+    limits: Limits = NO_LIMITS  # of the partition as a whole
+    user_limits: Limits = NO_LIMITS  # of each user in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,7 @@ class AccountFacts:
     name: str
     shares: int = 1
     users: tuple[str, ...] = ()
+    limits: Limits = NO_LIMITS
 
 
 # What a desktop that nobody uses keeps on a GPU for ever. None of them computes.
@@ -262,6 +281,36 @@ class Order:
         return -job.priority, -wait * batch.pace * self.factors.get(batch.owner, 1.0), job.submit_time, job.job_id
 
 
+class Scope(NamedTuple):
+    """Whose limit: a user's everywhere, an account's, a partition's, or (with `user`) a user's in a partition."""
+
+    kind: str
+    name: str = ""
+    user: str = ""
+
+
+class Used(NamedTuple):
+    gpus: int = 0
+    jobs: int = 0
+    gpu_hours: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The limits that there are, those of a partition as a whole and of each user in it, and what is in use of them."""
+
+    user: Limits = NO_LIMITS
+    accounts: Mapping[str, Limits] = field(default_factory=dict)
+    partitions: Mapping[str, tuple[Limits, Limits]] = field(default_factory=dict)
+    used: Mapping[Scope, Used] = field(default_factory=dict)
+
+    @property
+    def all(self) -> tuple[Limits, ...]:
+        """Those that are limits."""
+        each = (self.user, *self.accounts.values(), *(one for pair in self.partitions.values() for one in pair))
+        return tuple(filter(None, each))
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Every pending job stands in one of the batches, or in `later` if it may not start yet. What has to be known of
@@ -276,6 +325,7 @@ class Snapshot:
     backfill: Backfill = Backfill.EASY
     tasks: Mapping[JobId, int] = field(default_factory=dict)  # that run, by array
     order: Order | None = None  # None = of submission
+    bounds: Bounds | None = None  # None = there are no limits
 
 
 @dataclass(frozen=True, slots=True)

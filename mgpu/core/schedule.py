@@ -21,6 +21,7 @@ from math import inf
 
 from mgpu.core import claims, shortcut
 from mgpu.core.claims import NOT_COUNTED
+from mgpu.core.limits import CODES, Tally
 from mgpu.core.memory import Examined, Memory
 from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.occupancy import taken
@@ -28,6 +29,7 @@ from mgpu.core.placement import place
 from mgpu.core.plan import (
     Backfill,
     Batch,
+    Closed,
     NodeView,
     Order,
     PendingJob,
@@ -81,9 +83,10 @@ class _Planner:
     rooms: Rooms
     kept: Rooms = field(init=False)
     turns: Turns = field(init=False)
+    tally: Tally | None = field(init=False)
     reservation: Reservation | None = None
     promised: dict[NodeName, PlacedPart] = field(default_factory=dict)  # the reservation by node
-    known: dict[int, Examined] = field(default_factory=dict)  # by the identity of the batch
+    known: dict[tuple[int, tuple[NodeName, ...]], Examined] = field(default_factory=dict)  # by batch and closed nodes
     promise_in: float = inf  # seconds until the reservation begins
     undecided: list[tuple[Batch, PendingJob, Examined, Policy]] = field(default_factory=list)  # who may get it
     unfit: set[tuple[int, bool]] = field(default_factory=set)  # requests that did not fit, among all rooms or the kept
@@ -96,6 +99,8 @@ class _Planner:
     def __post_init__(self) -> None:
         self.kept = self.rooms
         self.turns = Turns(self.snapshot.tasks)
+        bounds = self.snapshot.bounds
+        self.tally = None if bounds is None else Tally.of(bounds, self.snapshot.nodes)
 
     def run(self) -> tuple[tuple[Start, ...], Turned]:
         starts: list[Start] = []
@@ -107,7 +112,7 @@ class _Planner:
             batch = batches[number]
             jobs = batch.jobs
             job = jobs[at]
-            answer = None if self.turns.full(job) else self._no_chance(batch, job) or self._answer(batch, job)
+            answer = None if self.turns.full(job) else self._turn(batch, job)
             if isinstance(answer, Blocked):
                 # what did not fit the first of them does not fit the others: devices only become fewer
                 blocked.append((jobs[at:] if at else jobs, answer))
@@ -126,6 +131,33 @@ class _Planner:
         """The nodes as the starts leave them."""
         return tuple([room.view for room in self.rooms])
 
+    def _turn(self, batch: Batch, job: PendingJob) -> Start | Blocked:
+        if self.tally is None:
+            return self._no_chance(batch, job) or self._answer(batch, job)
+        known = self._known(batch)
+        if known.ask.impossible:
+            return Blocked(known.ask)
+        if wait := self.tally.wait(batch):
+            return Blocked(known.ask, wait)
+        closed = self.tally.closed(batch)
+        if not closed:
+            return self._no_chance(batch, job) or self._answer(batch, job)
+        names = {name for name, _ in closed}
+        if names >= known.allowed:
+            return Blocked(known.ask, Wait(CODES["partition"], closed[0][1]))
+        return self._answer(batch, job, closed)
+
+    def _known(self, batch: Batch, closed: Closed = ()) -> Examined:
+        """Kept while the plan is made: much goes by its identity."""
+        if not closed and (at_hand := self.memory.at_hand(batch)):
+            return at_hand
+        key = id(batch), tuple([name for name, _ in closed])
+        found = self.known.get(key)
+        if found is None:
+            asked = replace(batch, closed=(*batch.closed, *closed)) if closed else batch
+            found = self.known[key] = self.memory.examined(asked, self.snapshot.nodes)
+        return found
+
     def _no_chance(self, batch: Batch, job: PendingJob) -> Blocked | None:
         """The answer to most of a long queue, in short: too little is free, whatever it is, and others wait already."""
         if not self.promised and not self.undecided:
@@ -142,12 +174,10 @@ class _Planner:
             self.undecided.append((batch, job, known, known.blocked.policy))
         return known.blocked
 
-    def _answer(self, batch: Batch, job: PendingJob) -> Start | Blocked:
+    def _answer(self, batch: Batch, job: PendingJob, closed: Closed = ()) -> Start | Blocked:
         name = batch.request.policy or self.snapshot.default_policy
         policy = self.policies.get(name)
-        known = self.memory.at_hand(batch) or self.known.get(id(batch))
-        if known is None:
-            known = self.known[id(batch)] = self.memory.examined(batch, self.snapshot.nodes)
+        known = self._known(batch, closed)
         if policy is None:
             trouble = f"policy {name} failed: not known, there are {', '.join(self.policies)}"
             return Blocked(known.ask, Wait("PolicyError", trouble))
@@ -195,6 +225,8 @@ class _Planner:
             if kept_apart:
                 self.kept.put(self._beside_the_promise(room))
         self.started.append(Running(job.job_id, until, _held(parts)))
+        if self.tally is not None:
+            self.tally.took(batch, parts)
 
     def _turn_away(self, batch: Batch, job: PendingJob, known: Examined, policy: Policy) -> Blocked:
         backfill = self.snapshot.backfill

@@ -162,10 +162,11 @@ def snapshot(
     batches, later = asked
     batches = maintenance.closing(batches, nodes, now)
     order = use.order({batch.owner for batch in batches}, now) if use else None
+    bounds = use.bounds(now) if use else None
     backfill = Backfill(config.backfill)
     running = () if backfill is Backfill.SKIP else _running(board, spans(config), now)
     tasks = Counter(item.job.array_id for item in board if item.current and item.job.array_id is not None)
-    return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill, tasks, order)
+    return Snapshot(now, nodes, batches, later, config.default_policy, running, backfill, tasks, order, bounds)
 
 
 def what_if(
@@ -231,7 +232,7 @@ def spans(config: Config) -> Callable[[Job], float]:
 
 def owners(config: Config) -> Callable[[Job], Owner | None]:
     """Whose a job is; None for all where that does not matter, so that equal requests stay one batch."""
-    return owner_of if config.fair_share.asks_owner else lambda job: None
+    return owner_of if config.fair_share.asks_owner or config.bounds else lambda job: None
 
 
 def elsewhere(nodes: Sequence[NodeView], job: Job, parts: Sequence[Part]) -> bool:

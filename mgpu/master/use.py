@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from mgpu.config.model import Config
-from mgpu.core.fairshare import Ledger, Turn
-from mgpu.core.model import Job
-from mgpu.core.plan import Order, Owner, PendingJob
+from mgpu.core.fairshare import FairShare, Ledger, Turn
+from mgpu.core.limits import charge
+from mgpu.core.model import Job, NodeName
+from mgpu.core.plan import Bounds, Order, Owner, PendingJob, Scope, Used
 from mgpu.master.board import Board
 from mgpu.store.store import Store
 
@@ -21,19 +23,33 @@ def owner_of(job: Job) -> Owner:
 
 
 class Use:
-    """Followed by the master's thread, asked by any."""
+    """Followed by the master's thread, asked by any. Beside what everybody has used lately, for the order of the queue,
+    it knows what is in use of each limit."""
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
         self._rules = config.fair_share
+        self._bounds = config.bounds
+        self._partitions = {node.name: node.facts.partitions for node in config.nodes}
         self._ledger: Ledger | None = None
+        self._hours: Ledger | None = None  # by limit, where any is of GPU-hours
         self._lock = threading.Lock()
 
     def follow(self, board: Board, now: float) -> None:
-        ledger = self._ledger or self._read(now)
+        if self._ledger is None:
+            self._ledger, self._hours = self._read(now)
         with self._lock:
-            self._ledger = ledger
-            ledger.hold(_held(board), now)
+            self._ledger.hold(_held(board), now)
+            if self._bounds is None:
+                return
+            used: dict[Scope, Used] = {}
+            for item in board:
+                held = [(self._of(part.node), len(part.uuids)) for part in item.parts if part.state.holds_devices]
+                if held:
+                    charge(used, owner_of(item.job), item.job.spec.request.partition, held, self._bounds)
+            if self._hours is not None:
+                self._hours.hold({_key(scope): one.gpus for scope, one in used.items() if one.gpus}, now)
+            self._bounds = replace(self._bounds, used=used)
 
     def order(self, owners: Iterable[Owner | None], now: float) -> Order:
         with self._lock:
@@ -43,13 +59,41 @@ class Use:
         with self._lock:
             return (self._ledger or Ledger(self._rules, now)).turn(job, now)
 
-    def _read(self, now: float) -> Ledger:
+    def bounds(self, now: float) -> Bounds | None:
+        """As far as the last pass, with the GPU-hours as of now."""
+        with self._lock:
+            if self._bounds is None or self._hours is None:
+                return self._bounds
+            used = dict(self._bounds.used)
+            for key in self._hours.known():
+                scope = Scope(key.account, *key.user.split("\0"))
+                used[scope] = used.get(scope, Used())._replace(gpu_hours=self._hours.standing(key, now).gpu_hours)
+            return replace(self._bounds, used=used)
+
+    def _of(self, node: NodeName) -> Sequence[str]:
+        return self._partitions.get(node, ())
+
+    def _read(self, now: float) -> tuple[Ledger, Ledger | None]:
+        half_life = self._rules.half_life_s or FairShare().half_life_s
         ledger = Ledger(self._rules, now)
-        if self._rules.asks_owner and self._rules.half_life_s:
+        counted = self._bounds is not None and any(one.gpu_hours is not None for one in self._bounds.all)
+        hours = Ledger(FairShare(half_life), now) if counted else None
+        if half_life and (self._rules.asks_owner or hours):
             with self._store.read() as reader:
-                for use in reader.used_since(now - REMEMBERED * self._rules.half_life_s, now):
-                    ledger.used(Owner(use.user, use.account), use.gpus, use.start, use.end)
-        return ledger
+                for use in reader.used_since(now - REMEMBERED * half_life, now):
+                    owner = Owner(use.user, use.account)
+                    ledger.used(owner, use.gpus, use.start, use.end)
+                    if hours is not None and self._bounds is not None:
+                        charged: dict[Scope, Used] = {}
+                        held = [(self._of(NodeName(use.node)), use.gpus)]
+                        charge(charged, owner, use.partition, held, self._bounds)
+                        for scope in charged:
+                            hours.used(_key(scope), use.gpus, use.start, use.end)
+        return ledger, hours
+
+
+def _key(scope: Scope) -> Owner:
+    return Owner(f"{scope.name}\0{scope.user}", scope.kind)
 
 
 def _held(board: Board) -> Mapping[Owner, int]:

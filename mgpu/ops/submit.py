@@ -18,6 +18,7 @@ from mgpu.core.request import parse_submission
 from mgpu.ops.arrays import name_rows
 from mgpu.ops.begin import parse_begin
 from mgpu.ops.context import Caller, Context
+from mgpu.ops.limits import require_possible, require_room
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
@@ -42,6 +43,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
         return _known(known, caller)
     job, notices = read_job(context, caller, payload, request_id)
     with context.store.write() as w:
+        require_room(context, w, job.spec, job.user)
         job = _with_rows(w, job)
         notices += _dependency_notices(w, job)
         job_id, created = w.add_job(job)
@@ -80,6 +82,7 @@ def read_job(
     config = context.config
     spec, notices = parse_submission(payload, context.control.views(), config.partitions, caller.user, config.accounts)
     require_manners(context, caller, spec)
+    require_possible(context, spec, caller.user)
     return _job(request_id, caller, spec, read.Options(read.mapping(payload, "options"))), notices
 
 

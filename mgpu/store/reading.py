@@ -100,6 +100,8 @@ _USED = Statement(
         func.coalesce(func.json_extract(_j.spec, literal_column("'$.account'")), literal_column("''")),
         func.json_array_length(_p.uuids),
         _p.started,
+        _p.node,
+        _j.partition,
         func.min(func.coalesce(_p.ended, bindparam("now")), bindparam("now")),
     )
     .join(tables.jobs, _p.job_id == _j.job_id)
@@ -114,6 +116,8 @@ class Used(NamedTuple):
     account: str
     gpus: int
     start: float
+    node: str
+    partition: str
     end: float
 
 
@@ -246,6 +250,18 @@ class Reader:
 
     def node(self, name: NodeName) -> Node | None:
         return self._one(Node, _NODE, name=tables.written_out(name))
+
+    def count_queued(self, user: str = "", account: str = "", partition: str = "") -> int:
+        """Jobs that wait; an array is one. Empty = whatever that is."""
+        column = tables.jobs.c
+        query = select(func.count()).where(tables.PENDING)
+        if user:
+            query = query.where(column.user == user)
+        if account:
+            query = query.where(func.json_extract(column.spec, literal_column("'$.account'")) == account)
+        if partition:
+            query = query.where(func.instr("," + column.partition + ",", f",{partition},") > 0)
+        return int(self._connection.execute(query).scalar_one())
 
     def used_since(self, since: float, now: float) -> Iterator[Used]:
         """What was used until then is left out."""

@@ -1,5 +1,6 @@
 """Jobs over the real socket: submitted, listed, explained, cancelled."""
 
+import getpass
 import os
 from dataclasses import replace
 
@@ -8,8 +9,9 @@ import pytest
 from mgpu import clock
 from mgpu.client import http
 from mgpu.core.array import Reference
+from mgpu.core.fairshare import Standing, Turn
 from mgpu.core.model import AttemptState, JobState, NodeName
-from mgpu.core.plan import PartitionFacts, Wait
+from mgpu.core.plan import AccountFacts, Limits, Owner, PartitionFacts, Wait
 from mgpu.ops import cancel as ops_cancel
 from mgpu.ops import output as ops_output
 from mgpu.ops import render
@@ -265,3 +267,38 @@ def test_a_changed_time_limit_stays_within_the_partition(served):
             assert status == 400
             assert "is over that of partition train: at most 02:00:00" in answer["error"]["message"]
         assert served.job(job_id).spec.time_limit_s == 7200
+
+
+def test_limits_refuse_what_is_too_much(served):
+    served.restart(config=replace(served.config, user_limits=Limits(gpus=3, queued=1)))
+    status, answer = served.ask("POST", "/v1/jobs", submission("aaaaaaaa", gpus="4"))
+    assert (status, answer["error"]["code"]) == (400, "bad_request")
+    assert answer["error"]["message"] == "needs 4 GPUs, a user may have 3 at once: use -G 3"
+    served.submit("bbbbbbbb")
+    status, answer = served.ask("POST", "/v1/jobs", submission("cccccccc"))
+    assert (status, answer["error"]["code"]) == (403, "not_allowed")
+    assert answer["error"]["message"].endswith(" has 1 jobs queued, and may have 1")
+    assert served.ask("POST", "/v1/jobs", submission("bbbbbbbb"))[0] == 200  # the same wish once more
+
+
+def test_a_job_that_waits_shows_what_its_place_follows_from(served):
+    served.restart(config=replace(served.config, accounts={"x": AccountFacts("x", 1, (getpass.getuser(),))}))
+    job_id = served.submit("aaaaaaaa", account="x")
+    served.desk.turns[job_id] = Turn(
+        Owner(getpass.getuser(), "x"), 0.25, 3600.0, 7200.0, 4, Standing(1.0, 1.0, 12.0), False
+    )
+    shown = served.ask("GET", f"/v1/jobs/{job_id}")[1]
+    assert shown["account"] == "x"
+    assert shown["order"] == {
+        "priority": 0,
+        "first": False,
+        "score": 0.25,
+        "wait_s": 3600,
+        "planned_s": 7200,
+        "gpus": 4,
+        "fair_share": 0.25,
+        "user_use": 1.0,
+        "account_use": 1.0,
+        "user_gpu_hours": 12.0,
+    }
+    assert served.ask("POST", "/v1/jobs", submission("bbbbbbbb", account="y"))[0] == 400

@@ -10,7 +10,8 @@ import pytest
 
 from mgpu.config import Config, PartitionConfig, SshSettings, load
 from mgpu.core.errors import ConfigError
-from mgpu.core.plan import ExternalPolicy, Window
+from mgpu.core.fairshare import FairShare
+from mgpu.core.plan import Bounds, ExternalPolicy, Limits, Window
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -140,7 +141,7 @@ def test_all_other_keys(here: Path) -> None:
     assert (config.cluster_name, config.state_dir, config.idle_exit_s) == ("lab", here / "state", math.inf)
     assert config.admins == ("ann", "bob")
     assert config.partitions == {
-        "train": PartitionConfig("train", None, 604_800, -10, ("ann", "bob"), 5400),
+        "train": PartitionConfig("train", None, 604_800, -10, ("ann", "bob"), planning_time_s=5400),
         "rest": PartitionConfig("rest"),
     }
     assert (config.heartbeat_interval_s, config.timeout_s) == (1, 90)
@@ -280,3 +281,21 @@ def test_maintenance_of_a_node_and_of_all(here: Path, monkeypatch: pytest.Monkey
     assert [node.facts.maintenance for node in config.nodes] == [(summer, power), (power,)]
     monkeypatch.undo()
     time.tzset()
+
+
+def test_fair_share_accounts_and_limits(here: Path) -> None:
+    config = loaded(
+        "scheduling: {fair_share: {half_life: 2d, longest_wait: 0}, user_limits: {gpus: 8, gpu_hours: 12.5}}\n"
+        "accounts: {vision: {shares: 2, users: 'ann, bob', limits: {jobs: 3}}}\n"
+        "partitions: {p: {limits: {gpus: 4}, user_limits: {queued: 9}}, q: {}}\n"
+    )
+    assert config.fair_share == FairShare(2 * 86400.0, 0.0, {"vision": 2})
+    assert config.accounts["vision"].users == ("ann", "bob")
+    assert config.bounds == Bounds(
+        Limits(gpus=8, gpu_hours=12.5), {"vision": Limits(jobs=3)}, {"p": (Limits(gpus=4), Limits(queued=9))}
+    )
+    plain = loaded("scheduling: {fair_share: {half_life: none}}")
+    assert plain.fair_share == FairShare(None)
+    assert plain.bounds is None
+    with pytest.raises(ConfigError, match=r"accounts\.v: has no users"):
+        loaded("accounts: {v: {shares: 2}}")

@@ -1,0 +1,129 @@
+"""What a user, an account or a partition may have at once: who is over a limit waits, and holds up nobody.
+
+A job is charged to its user, to its account, and to the partitions of the nodes where it runs: of those that it names,
+or of all if it names none. A partition that is over a limit closes its nodes to the job; one that has no others waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mgpu.core.model import NodeName
+from mgpu.core.plan import Batch, Bounds, Limits, NodeView, Owner, PlacedPart, Scope, Used, Wait
+
+CODES = {"user": "UserLimit", "account": "AccountLimit", "partition": "PartitionLimit"}
+Held = Iterable[tuple[Sequence[str], int]]  # of each part: the partitions of its node, and the GPUs
+
+
+def via(named: str, partitions: Sequence[str]) -> list[str]:
+    """The partitions by which a job may use a node."""
+    wanted = named.split(",") if named else partitions
+    return [name for name in partitions if name in wanted]
+
+
+def scopes(owner: Owner, bounds: Bounds) -> Iterator[tuple[Scope, Limits]]:
+    """Of its user and its account."""
+    yield Scope("user", "", owner.user), bounds.user
+    if owner.account in bounds.accounts:
+        yield Scope("account", owner.account), bounds.accounts[owner.account]
+
+
+def partition_scopes(name: str, owner: Owner, bounds: Bounds) -> Iterator[tuple[Scope, Limits]]:
+    whole, each = bounds.partitions.get(name, (Limits(), Limits()))
+    yield Scope("partition", name), whole
+    yield Scope("partition", name, owner.user), each
+
+
+def charge(used: dict[Scope, Used], owner: Owner, named: str, held: Held, bounds: Bounds) -> None:
+    """One more job that has these GPUs."""
+    by_scope: dict[Scope, int] = {scope: 0 for scope, limits in scopes(owner, bounds) if limits}
+    for partitions, gpus in held:
+        for scope in by_scope:
+            if scope.kind != "partition":
+                by_scope[scope] += gpus
+        for name in via(named, partitions):
+            for scope, limits in partition_scopes(name, owner, bounds):
+                if limits:
+                    by_scope[scope] = by_scope.get(scope, 0) + gpus
+    for scope, gpus in by_scope.items():
+        before = used.get(scope, Used())
+        used[scope] = Used(before.gpus + gpus, before.jobs + 1, before.gpu_hours)
+
+
+def over(scope: Scope, limits: Limits, used: Used, gpus: int) -> str:
+    """Why a job with so many GPUs may not start, "" = it may."""
+    where = f" in partition {scope.name}" if scope.kind == "partition" else ""
+    who = scope.user or (f"account {scope.name}" if scope.kind == "account" else "its jobs")
+    have = "have" if who == "its jobs" else "has"
+    if limits.gpus is not None and used.gpus + gpus > limits.gpus:
+        return f"{who} {have} {used.gpus} of at most {limits.gpus} GPUs{where}, this job asks for {gpus}"
+    if limits.jobs is not None and used.jobs >= limits.jobs:
+        return f"{who} {have} {used.jobs} of at most {limits.jobs} running jobs{where}"
+    if limits.gpu_hours is not None and used.gpu_hours >= limits.gpu_hours:
+        return f"{who} {have} used {used.gpu_hours:.4g} of at most {limits.gpu_hours:.4g} GPU-hours{where} lately"
+    return ""
+
+
+def too_wide(gpus: int, owner: Owner, named: str, nodes: Sequence[NodeView], bounds: Bounds) -> str:
+    """Why a job with so many GPUs could never start for the sake of a limit."""
+    for scope, limits in scopes(owner, bounds):
+        if limits.gpus is not None and gpus > limits.gpus:
+            return f"needs {gpus} GPUs, {_whose(scope)} may have {limits.gpus} at once: use -G {limits.gpus}"
+    most = -1
+    for node in nodes:
+        names = via(named, node.partitions)
+        if not names and not named:
+            return ""
+        for name in names:
+            bound = [limits.gpus for _, limits in partition_scopes(name, owner, bounds) if limits.gpus is not None]
+            if not bound or min(bound) >= gpus:
+                return ""
+            most = max(most, min(bound))
+    return f"needs {gpus} GPUs, its partition allows {most} at once: use -G {most}" if most >= 0 else ""
+
+
+def _whose(scope: Scope) -> str:
+    return f"account {scope.name}" if scope.kind == "account" else "a user"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is in use while a plan is made."""
+
+    bounds: Bounds
+    nodes: Mapping[NodeName, NodeView]
+    used: dict[Scope, Used]
+
+    @classmethod
+    def of(cls, bounds: Bounds, nodes: Iterable[NodeView]) -> Tally:
+        return cls(bounds, {node.name: node for node in nodes}, dict(bounds.used))
+
+    def wait(self, batch: Batch) -> Wait | None:
+        """Of a job whose user or account is over a limit."""
+        owner = batch.owner or Owner("")
+        for scope, limits in scopes(owner, self.bounds):
+            if limits and (words := over(scope, limits, self.used.get(scope, Used()), batch.gpus)):
+                return Wait(CODES[scope.kind], words)
+        return None
+
+    def closed(self, batch: Batch) -> tuple[tuple[NodeName, str], ...]:
+        """The nodes that partitions over a limit close to it, each with the reason."""
+        owner, named = batch.owner or Owner(""), batch.request.partition
+        reasons: dict[str, str] = {}
+        for name in named.split(",") if named else self.bounds.partitions:
+            for scope, limits in partition_scopes(name, owner, self.bounds):
+                if limits and (words := over(scope, limits, self.used.get(scope, Used()), batch.gpus)):
+                    reasons.setdefault(name, words)
+        if not reasons:
+            return ()
+        found = []
+        for node in self.nodes.values():
+            names = via(named, node.partitions)
+            if names and all(name in reasons for name in names):
+                found.append((node.name, reasons[names[0]]))
+        return tuple(found)
+
+    def took(self, batch: Batch, parts: Sequence[PlacedPart]) -> None:
+        held = [(self.nodes[part.node].partitions, len(part.uuids)) for part in parts]
+        charge(self.used, batch.owner or Owner(""), batch.request.partition, held, self.bounds)

@@ -1,0 +1,42 @@
+"""What limits refuse at once: a job that could never start for their sake, and one too many in the queue."""
+
+from __future__ import annotations
+
+from mgpu.core.errors import NotAllowed, RequestError
+from mgpu.core.limits import partition_scopes, scopes, too_wide
+from mgpu.core.model import JobSpec
+from mgpu.core.plan import Owner
+from mgpu.core.shape import shape_of
+from mgpu.ops.context import Context
+from mgpu.store.reading import Reader
+
+
+def require_possible(context: Context, spec: JobSpec, user: str) -> None:
+    bounds = context.config.bounds
+    if bounds is None:
+        return
+    gpus, named = shape_of(spec.request).total, spec.request.partition
+    if reason := too_wide(gpus, Owner(user, spec.account), named, context.control.views(), bounds):
+        raise RequestError(reason)
+
+
+def require_room(context: Context, reader: Reader, spec: JobSpec, user: str) -> None:
+    """One more may be queued."""
+    bounds = context.config.bounds
+    if bounds is None:
+        return
+    owner, named = Owner(user, spec.account), spec.request.partition
+    asked = [*scopes(owner, bounds)]
+    for name in named.split(",") if named else ():
+        asked += partition_scopes(name, owner, bounds)
+    for scope, limits in asked:
+        if limits.queued is None:
+            continue
+        account, partition = (scope.name if scope.kind == kind else "" for kind in ("account", "partition"))
+        if (count := reader.count_queued(scope.user, account, partition)) >= limits.queued:
+            who = scope.user or f"account {scope.name}" if scope.kind != "partition" else scope.user or "everybody"
+            where = f" in partition {partition}" if partition else ""
+            raise NotAllowed(
+                f"{who} has {count} jobs queued{where}, and may have {limits.queued}",
+                "wait until some have started, or cancel some",
+            )
