@@ -260,22 +260,30 @@ def task_of(array: Job, index: int) -> Job:
 
 
 def lean(spec: JobSpec, index: int) -> JobSpec:
-    """Without what all tasks have in common; of an array of lines, with the task's own."""
+    """Without what all tasks have in common, but for how many may run; of an array of lines, with the task's own."""
+    cap = array_of(spec.array).cap
+    spec = replace(spec, env={}, array=f"%{cap}" if cap else "")
     if spec.command.form is CommandForm.LINES:
-        return replace(spec, command=Command(CommandForm.SHELL, (line(spec.command.script, index),)), env={})
-    return replace(spec, command=replace(spec.command, script=""), env={})
+        return replace(spec, command=Command(CommandForm.SHELL, (line(spec.command.script, index),)))
+    return replace(spec, command=replace(spec.command, script=""))
 
 
 def whole(spec: JobSpec, of_array: JobSpec) -> JobSpec:
     """As it is launched."""
+    spec = replace(spec, env=of_array.env, array=of_array.array)
     if spec.command.form is not CommandForm.SCRIPT:
-        return replace(spec, env=of_array.env)
-    return replace(spec, command=replace(spec.command, script=of_array.command.script), env=of_array.env)
+        return spec
+    return replace(spec, command=replace(spec.command, script=of_array.command.script))
 
 
 def line(text: str, number: int) -> str:
     """That line of the text; the first is 1."""
-    return text.split("\n")[number - 1].strip()
+    return _split(text)[number - 1].strip()
+
+
+@lru_cache(maxsize=1)
+def _split(text: str) -> list[str]:
+    return text.split("\n")
 
 
 def lines_to_run(text: str) -> Indices:

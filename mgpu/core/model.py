@@ -198,7 +198,7 @@ class JobSpec:
     tier: int = 0  # what its partition adds
     nice: int = 0  # what it lets others have
     dependency: Dependency | None = None
-    array: str = ""  # of an array, and of each of its tasks: all indices and how many may run at once, `0-99%4`
+    array: str = ""  # all indices, and how many tasks may run at once, `0-99%4`; in the row of a task that alone, `%4`
     account: str = ""  # whose share it uses; "" = of none
 
     @property

@@ -17,12 +17,15 @@ WHO = "master"
 
 def make_task(writer: Writer, of: Job, index: int, now: float) -> Job:
     """The task is a PENDING job of its own from now on; `of` as it is stored."""
-    job_id, _ = writer.add_job(array.task_of(of, index))
-    rest = array.render_indices(array.without(array.to_come(of), index))
+    return make_tasks(writer, of, (range(index, index + 1),), now)[0]
+
+
+def make_tasks(writer: Writer, of: Job, indices: Indices, now: float) -> list[Job]:
+    """Of those that are still to come."""
+    made = [writer.add_job(array.task_of(of, index))[0] for index in array.each(indices)]
+    rest = array.render_indices(array.apart(array.to_come(of), indices))
     writer.save_job(lifecycle.take_out(of, rest, of.dropped or "", now), of)
-    task = writer.job(job_id)
-    assert task is not None
-    return task
+    return [task for job_id in made if (task := writer.job(job_id)) is not None]
 
 
 def drop(writer: Writer, of: Job, indices: Indices, now: float) -> None:
@@ -45,8 +48,10 @@ def abandon(writer: Writer, job: Job, detail: str, now: float) -> None:
 
 def end_if_over(writer: Writer, array_id: JobId, now: float) -> None:
     """To be asked by whoever ends a task, once that is written."""
+    if writer.has_active_task(array_id):
+        return
     of = writer.job(array_id)
-    if of is None or of.state is not JobState.RUNNING or writer.has_active_task(array_id):
+    if of is None or of.state is not JobState.RUNNING:
         return
     state, detail = array.standing(writer.count_tasks(array_id), array.count(array.never_began(of)))
     writer.save_job(lifecycle.end_array(of, state, detail, writer.highest_exit_code(array_id), now), of)

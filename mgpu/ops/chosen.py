@@ -11,7 +11,7 @@ from mgpu.core import array
 from mgpu.core.array import Indices, Reference, parse_reference, shown_id
 from mgpu.core.errors import MgpuError, RequestError
 from mgpu.core.model import Job, JobId, JobState
-from mgpu.ops.arrays import make_task, require_index
+from mgpu.ops.arrays import make_tasks, require_index
 from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_states
 from mgpu.ops.render import Json
@@ -105,8 +105,8 @@ def _change(writer: Writer, job: Job, indices: Indices, act: Act, mark: str) -> 
     if act.drop is not None:
         act.drop(writer, job, indices, mark)
         return
-    for index in array.each(indices):
-        act.change(writer, make_task(writer, find_job(writer, job.job_id), index, clock.now()), mark)
+    for task in make_tasks(writer, job, indices, clock.now()):
+        act.change(writer, task, mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,8 @@ def _named(writer: Writer, named: Reference, act: Act, mark: str) -> list[_Targe
 
 def _all_of(writer: Writer, job: Job, act: Act) -> list[_Target]:
     """An array: its tasks that are still to come, and those that are jobs and that it can be done to."""
-    named = Reference(job.job_id, array.array_of(job.spec.array).indices)
+    indices = array.array_of(job.spec.array).indices
+    named = Reference(job.job_id, (range(indices[0][0], indices[-1][-1] + 1),))
     tasks = [_Target(task, all_of=job.job_id) for task in writer.jobs(_tasks(named, act))]
     return tasks if tasks and job.state is not JobState.PENDING else [_Target(job), *tasks]
 

@@ -9,11 +9,23 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, literal_column, or_, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.sql.expression import ScalarSelect
 
 from mgpu.core import codec
-from mgpu.core.array import Reference, whole
+from mgpu.core.array import Reference, each, whole
 from mgpu.core.dependency import Fact
 from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobSpec, JobState, NodeName, Part
 from mgpu.core.observation import Node
@@ -49,6 +61,7 @@ def _given_jobs() -> ScalarSelect[Any] | Select[Any]:
 # An array whose tasks are all jobs of their own has nothing more to show in a list.
 _SHOWS_ITSELF = text("(rest IS NULL OR rest <> '' OR (dropped <> '' AND state NOT IN ('PENDING', 'RUNNING')))")
 _SMALL_SPEC = 4096
+_MOST_RANGES = 50  # in one expression: SQLite takes no deep ones
 _SPEC, _ARRAY_ID = ([column.name for column in columns(Job, tables.jobs)].index(name) for name in ("spec", "array_id"))
 
 _jobs = select(*columns(Job, tables.jobs))
@@ -341,6 +354,9 @@ def _is_named(named: Reference) -> ColumnElement[bool]:
     column = tables.jobs.c
     if named.indices is None:
         return or_(column.job_id == named.job_id, column.array_id == named.job_id)
+    if len(named.indices) > _MOST_RANGES:
+        listed = func.json_each(literal(json.dumps(list(each(named.indices))))).table_valued("value")
+        return and_(column.array_id == named.job_id, column.array_index.in_(select(listed.c.value)))
     ranges = [
         and_(column.array_index.between(one[0], one[-1]), (column.array_index - one[0]) % one.step == 0)
         for one in named.indices

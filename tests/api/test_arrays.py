@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.core.array import Reference
+from mgpu.core.array import Reference, parse_reference
 from mgpu.core.model import JobId, JobState
 from mgpu.ops import arrays, cancel, output
 from mgpu.ops.context import Caller
@@ -232,3 +232,17 @@ def test_others_wait_for_a_task_or_for_all_of_them(served: Served) -> None:
     for name, message in told:
         status, answer = served.ask("POST", "/v1/jobs", submission("cccccccc", dependency=f"afterok:{name}"))
         assert (status, answer["error"]["message"]) == (404 if "no " in message else 400, message)
+
+
+def test_an_array_full_of_holes(served: Served) -> None:
+    lines = [f"echo {number}" if number % 7 in (1, 2, 4) else "#" for number in range(1, 5001)]
+    command = {"form": "lines", "words": [], "script": "\n".join(lines), "script_name": "runs.txt"}
+    array = submit(served, "", command=command)
+    begin(served, array, 2, on_a_gpu=False)
+    holes = served.job(array).spec.array
+    assert holes.count(",") > 1000
+    with served.store.read() as r:
+        named = JobFilter("all", named=(parse_reference(f"{array}_[{holes}]"),))
+        assert [job.array_index for job in r.jobs(named)] == [2]
+    assert act(served, "cancel", f"{array}_[{holes}]")["errors"] == []
+    assert (served.job(array).rest, served.job(array).state) == ("", JobState.RUNNING)
