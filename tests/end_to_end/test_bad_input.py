@@ -59,7 +59,7 @@ REFUSED = {
     "one of PENDING, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL",
 }
 NOT_FOUND = {
-    "cancel 99999": "there is no job 99999",
+    "cancel 99999": "there is no job 99999: mgpu queue and mgpu history list them",
     "logs 99999": "there is no job 99999: mgpu queue and mgpu history list them",
     "why 99999": "there is no job 99999: mgpu queue and mgpu history list them",
     "show job 99999": "there is no job 99999: mgpu queue and mgpu history list them",
