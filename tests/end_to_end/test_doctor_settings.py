@@ -55,7 +55,7 @@ def test_the_inventory_is_wrong(sick: Cluster, configured: Callable[..., Finding
     assert "`devices:`" in hint
     assert sole(configured("gpu_count: 4, workdir: /no/such"), "workdir")[0].startswith("/no/such: ")
     said, hint = sole(configured("nvidia_smi: /opt/smi"), "nvidia-smi")
-    assert "not found" in said
+    assert said.startswith("/opt/smi is not there") and "nvidia_smi" in hint
 
 
 def test_perhaps_there_are_no_gpus(sick: Cluster, configured: Callable[..., Findings]) -> None:
