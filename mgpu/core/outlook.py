@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import count, islice
 from operator import itemgetter
+from typing import Any
 
 from mgpu.core import maintenance
+from mgpu.core.limits import charge
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId
 from mgpu.core.occupancy import given_back, spots_of
-from mgpu.core.plan import Order, PendingJob, Place, PlacedPart, Running, Snapshot, Start
+from mgpu.core.plan import Bounds, Order, PendingJob, Place, PlacedPart, Running, Scope, Snapshot, Start, Used
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.queue import Queue
 from mgpu.core.schedule import starts_of
@@ -106,21 +108,40 @@ class _Future:
         batches = maintenance.closing(batches, nodes, now)
         tasks = Counter(one.array for one in running if one.array is not None)
         order = replace(self._snapshot.order, now=now) if self._snapshot.order else None
-        seen = Snapshot(
-            *(now, nodes, batches, later, self._snapshot.default_policy, running, self._snapshot.backfill, tasks, order)
-        )
+        changes: dict[str, Any] = {"batches": batches, "later": later, "tasks": tasks, "order": order}
+        seen = replace(self._snapshot, now=now, nodes=nodes, running=running, bounds=self._bounds(), **changes)
         starts, after = starts_of(seen, self._policies, self._memory)
         self._views = {view.name: view for view in after}
         for start in starts:
             self._begin(start, now)
         return starts
 
+    def _bounds(self) -> Bounds | None:
+        """What is in use of limits by those who run then."""
+        bounds = self._snapshot.bounds
+        if bounds is None:
+            return None
+        before, after = self._charged(self._snapshot.running, bounds), self._charged(self._running.values(), bounds)
+        used = dict(bounds.used)
+        for scope in before.keys() | after.keys():
+            now, ended, begun = (each.get(scope, Used()) for each in (used, before, after))
+            used[scope] = Used(now.gpus - ended.gpus + begun.gpus, now.jobs - ended.jobs + begun.jobs, now.gpu_hours)
+        return replace(bounds, used=used)
+
+    def _charged(self, running: Iterable[Running], bounds: Bounds) -> dict[Scope, Used]:
+        charged: dict[Scope, Used] = {}
+        for one in running:
+            held = [(self._views[name].partitions, len(uuids)) for name, uuids in one.parts]
+            if one.owner is not None:
+                charge(charged, one.owner, one.partition, held, bounds)
+        return charged
+
     def _begin(self, start: Start, now: float) -> None:
         job = self._jobs[start.job_id]
         self._queue.drop(start.job_id)
         until = now + job.span_s
         held = tuple((part.node, part.uuids) for part in start.parts)
-        self._running[job.job_id] = Running(job.job_id, until, held, job.array)
+        self._running[job.job_id] = Running(job.job_id, until, held, job.array, job.owner, job.request.partition)
         heappush(self._moments, until)
 
     def _end(self, one: Running) -> None:

@@ -241,6 +241,8 @@ class Running:
     until: float
     parts: tuple[tuple[NodeName, tuple[DeviceUuid, ...]], ...]
     array: JobId | None = None
+    owner: Owner | None = None
+    partition: str = ""  # as it was asked for
 
 
 Closed = tuple[tuple[NodeName, str], ...]  # nodes that may not be used for now, each with the reason

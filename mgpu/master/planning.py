@@ -198,7 +198,8 @@ def _running(board: Board, span_s: Callable[[Job], float], now: float) -> tuple[
             began = min((part.started for part in held if part.started is not None), default=item.attempt.created)
             until = _until(began, span_s(item.job), item.job.spec.time_limit_s is not None, now)
             parts = tuple((part.node, part.uuids) for part in held)
-            found.append(Running(item.job.job_id, until, parts, item.job.array_id))
+            owner, partition = owner_of(item.job), item.job.spec.request.partition
+            found.append(Running(item.job.job_id, until, parts, item.job.array_id, owner, partition))
     return tuple(found)
 
 

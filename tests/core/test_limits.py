@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgpu.core.limits import charge, partition_scopes, scopes, too_wide
-from mgpu.core.model import JobId
-from mgpu.core.plan import Bounds, Limits, Owner, PendingJob, Scope, Snapshot, Used
+from mgpu.core.model import DeviceUuid, JobId, NodeName
+from mgpu.core.outlook import expected_starts
+from mgpu.core.plan import Bounds, Limits, Owner, PendingJob, Running, Scope, Snapshot, Used
 from mgpu.core.schedule import plan
 from mgpu.core.waits import Plan
 
@@ -122,3 +123,15 @@ def test_no_plan_goes_over_a_limit_and_none_waits_for_somebody_elses(bounds: Bou
             assert limits.gpus is None or used.get(scope, Used()).gpus <= max(limits.gpus, 0)
             assert limits.jobs is None or used.get(scope, Used()).jobs <= limits.jobs
     assert sorted([*(start.job_id for start in made.starts), *made.waits]) == [one.job_id for one in jobs]
+
+
+def test_limits_count_in_what_is_expected() -> None:
+    """Ann may have two GPUs: her third job is expected when one of hers has ended, those of others are not held up."""
+    ran = Running(JobId(90), 1600.0, ((NodeName("c"), (DeviceUuid("GPU-c-0"),)),), owner=ANN)
+    nodes = [*NODES[:2], node("c", "h...")]
+    bounds = Bounds(Limits(gpus=2), used={Scope("user", "", "ann"): Used(1, 1)})
+    seen = snapshot(
+        nodes, *(waiting(number, ANN) for number in (1, 2, 3)), waiting(4, BOB), running=(ran,), bounds=bounds
+    )
+    found = {int(number): one.at - seen.now for number, one in expected_starts(seen).items()}
+    assert found == {1: 0.0, 2: 600.0, 3: 3600.0, 4: 0.0}
