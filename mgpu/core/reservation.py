@@ -104,12 +104,15 @@ class Forecast:
         }
 
     def _candidates(self, known: Examined, count: int) -> list[Candidate]:
-        devices: dict[NodeName, set[DeviceUuid]] = {}
+        devices: dict[NodeName, list[DeviceUuid]] = {}
         jobs: dict[NodeName, list[JobId]] = {}
         for one in self._ends[:count]:
             for name, uuids in one.parts:
-                devices.setdefault(name, set()).update(uuids)
-                jobs.setdefault(name, []).append(one.job_id)
+                if name in jobs:
+                    devices[name] += uuids
+                    jobs[name].append(one.job_id)
+                else:
+                    devices[name], jobs[name] = [*uuids], [one.job_id]
         rooms = []
         for room in self._rooms:
             name = room.view.name

@@ -112,7 +112,12 @@ class _Planner:
             batch = batches[number]
             jobs = batch.jobs
             job = jobs[at]
-            answer = None if self.turns.full(job) else self._turn(batch, job)
+            if job.array is not None and self.turns.full(job):
+                answer = None
+            elif self.tally is not None:
+                answer = self._within_limits(batch, job, self.tally)
+            else:
+                answer = self._no_chance(batch, job) or self._answer(batch, job)
             if isinstance(answer, Blocked):
                 # what did not fit the first of them does not fit the others: devices only become fewer
                 blocked.append((jobs[at:] if at else jobs, answer))
@@ -131,15 +136,13 @@ class _Planner:
         """The nodes as the starts leave them."""
         return tuple([room.view for room in self.rooms])
 
-    def _turn(self, batch: Batch, job: PendingJob) -> Start | Blocked:
-        if self.tally is None:
-            return self._no_chance(batch, job) or self._answer(batch, job)
+    def _within_limits(self, batch: Batch, job: PendingJob, tally: Tally) -> Start | Blocked:
         known = self._known(batch)
         if known.ask.impossible:
             return Blocked(known.ask)
-        if wait := self.tally.wait(batch):
+        if wait := tally.wait(batch):
             return Blocked(known.ask, wait)
-        closed = self.tally.closed(batch)
+        closed = tally.closed(batch)
         if not closed:
             return self._no_chance(batch, job) or self._answer(batch, job)
         names = {name for name, _ in closed}
