@@ -37,6 +37,6 @@ def require_room(context: Context, reader: Reader, spec: JobSpec, user: str) -> 
             who = scope.user or f"account {scope.name}" if scope.kind != "partition" else scope.user or "everybody"
             where = f" in partition {partition}" if partition else ""
             raise NotAllowed(
-                f"{who} has {count} jobs queued{where}, and may have {limits.queued}",
+                f"{who} has {count} job{'' if count == 1 else 's'} queued{where}, and may have {limits.queued}",
                 "wait until some have started, or cancel some",
             )

@@ -277,7 +277,7 @@ def test_limits_refuse_what_is_too_much(served):
     served.submit("bbbbbbbb")
     status, answer = served.ask("POST", "/v1/jobs", submission("cccccccc"))
     assert (status, answer["error"]["code"]) == (403, "not_allowed")
-    assert answer["error"]["message"].endswith(" has 1 jobs queued, and may have 1")
+    assert answer["error"]["message"].endswith(" has 1 job queued, and may have 1")
     assert served.ask("POST", "/v1/jobs", submission("bbbbbbbb"))[0] == 200  # the same wish once more
 
 
