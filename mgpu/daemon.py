@@ -5,15 +5,13 @@ The caller holds the lock of the state directory (mgpu.client.lock): there is on
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import cast
 
 import mgpu
 from mgpu import clock, config
@@ -21,8 +19,8 @@ from mgpu.api.server import Server
 from mgpu.client.locate import socket_path
 from mgpu.client.lock import lock_path
 from mgpu.config.model import Config
+from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError
-from mgpu.core.policies import POLICIES, Policy
 from mgpu.master.links import make_links
 from mgpu.master.master import KNOWN_HOSTS, Master
 from mgpu.ops import reload as operations
@@ -82,7 +80,7 @@ def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], b
     os.umask(0o077)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    policies = _policies(settings)  # may be refused, and then nothing is open yet
+    policies = load_policies(settings)  # may be refused, and then nothing is open yet
     store = Store.open(state_dir / "mgpu.db")
     spool = Spool(state_dir / "spool", settings.output_max)
     links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
@@ -143,19 +141,6 @@ def _take_signals(master: Master, context: Context) -> None:
             signal.signal(number, lambda *_: master.stop())
         # by a thread of its own: it reads the database, which the one that is interrupted may be at
         signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, daemon=True).start())
-
-
-def _policies(settings: Config) -> Mapping[str, Policy]:
-    """Ours, and the one that the configuration names as package.module:function."""
-    name = settings.default_policy
-    module, colon, function = name.partition(":")
-    if not colon:
-        return POLICIES
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError([f"{settings.path}: scheduling.default_policy: {name} cannot be loaded: {error}"]) from error
-    return {**POLICIES, name: cast(Policy, found)}
 
 
 def _log_to_stderr() -> None:

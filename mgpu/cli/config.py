@@ -32,11 +32,13 @@ config = Group("config", "Look at the configuration.", COMMANDS)
 def check(session: Session, /, file: str | None) -> int:
     """Load the configuration (FILE, or the one in force) and report every fault with file, line and column."""
     from mgpu.config import load
+    from mgpu.config.policies import load_policies
     from mgpu.core.errors import ConfigError
 
     path = file or session.config_path()
     try:
         loaded = load(Path(path).absolute() if path else None)
+        load_policies(loaded)
     except ConfigError as error:
         if session.json:
             session.print_json({"ok": False, "config": path, "nodes": [], "warnings": [], "faults": error.faults})

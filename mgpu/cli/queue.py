@@ -29,7 +29,7 @@ NARROW = 100  # columns
 
 @command(*FILTERS, NODE, START, examples=QUEUE_EXAMPLES)
 def queue(session: Session, /, start: bool, **given: Any) -> None:
-    """List the jobs that wait or run, in their order."""
+    """List the jobs that wait or run; --start tells who is next."""
     if start:
         expected(session, given)
         return

@@ -46,6 +46,12 @@ def examine(node: NodeView, ask: Ask) -> Verdict:
     return Verdict("", {kind: within(devices, most) for kind, devices in enough.items()})
 
 
+def partly(node: NodeView, ask: Ask) -> str:
+    """Of a node that could take a part of a job that does not fit: what is missing there."""
+    busy = _busy(node, ask) if any(d.state is not DeviceState.FREE for d in _candidates(node, ask)) else ""
+    return f"could take a part, but not all of the job fits{f' ({busy})' if busy else ''}"
+
+
 def within(devices: tuple[DeviceView, ...], most: int | None) -> tuple[DeviceView, ...]:
     """So many of them as cores and memory are there for, suspects last."""
     if most is None or most >= len(devices):

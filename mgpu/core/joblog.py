@@ -18,6 +18,7 @@ from mgpu.core.replay import LoggedJob
 
 NEEDED = ("submit_time", "duration", "gpus")
 _SWF_FIELDS = 18
+_MOST = 1e12  # seconds
 
 
 class JobLogError(ValueError):
@@ -80,5 +81,7 @@ def _request(row: Mapping[str, str]) -> Request:
 def _job(
     number: int, submit: float, duration: float, request: Request, user: str, queue: str, limit: float | None
 ) -> LoggedJob:
+    if not all(0 <= value <= _MOST for value in (submit, max(duration, 0.0), 0.0 if limit is None else limit)):
+        raise JobLogError(f"job {number}: times are seconds, from 0 to {_MOST:g}")
     ran = duration if limit is None else min(duration, limit)
     return LoggedJob(JobId(number), submit, ran, request, user, limit, queue)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
+from mgpu.core import claims
 from mgpu.core.array import shown_id
 from mgpu.core.ask import Ask, enough
 from mgpu.core.dependency import NEVER, Verdict
-from mgpu.core.feasible import examine
+from mgpu.core.feasible import examine, partly
 from mgpu.core.hostlist import fold
 from mgpu.core.model import HELD_BY_ADMIN, Job, JobId, NodeName
 from mgpu.core.placement import place
@@ -19,6 +20,7 @@ from mgpu.core.rooms import alike, offer, room_of
 from mgpu.core.timelimit import render_time_limit
 
 NodeReason = tuple[NodeName, str]
+UNTOLD = "; nobody can tell when, so nothing is kept for it: it needs GPUs that no job of ours will give back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,17 @@ class Explainer:
             if self.reservation is not None and _fits(self.after, blocked):
                 return "Priority", f"what it needs is kept for job {self.reservation.job_id}, which is ahead of it"
             return "Priority", "jobs of higher priority start first on what it needs"
-        return "Resources", _short_of(self.after, ask)
+        untold = "" if _fits(tuple(map(_without_jobs, self.after)), blocked) else UNTOLD
+        return "Resources", _short_of(self.after, ask) + untold
+
+
+def _without_jobs(node: NodeView) -> NodeView:
+    """As it will be when all our jobs there have ended."""
+    devices = (
+        replace(device, state=DeviceState.FREE) if device.state is DeviceState.ALLOCATED else device
+        for device in node.devices
+    )
+    return replace(node, devices=tuple(devices), jobs=0, exclusive=None, claims=())
 
 
 class NodeReasons(Sequence[NodeReason]):
@@ -91,8 +103,7 @@ class NodeReasons(Sequence[NodeReason]):
         return repr(tuple(self))
 
     def _reason(self, node: NodeView) -> NodeReason:
-        reason = examine(node, self._ask).reason
-        return node.name, reason or "could take a part, but not all of the job fits"
+        return node.name, examine(node, self._ask).reason or partly(node, self._ask)
 
 
 class Waits(Mapping[JobId, Wait]):
@@ -234,6 +245,8 @@ def _short_of(nodes: Sequence[NodeView], ask: Ask) -> str:
     allowed = [node for node in nodes if not ask.ruled_out(node)]
     if len(allowed) == 1:
         return f"{allowed[0].name}: {examine(allowed[0], ask).reason or 'left out by the policy'}"
+    if short := _short_of_host(allowed, ask):
+        return short
     if len(ask.sizes) == 1:
         size = ask.sizes[0]
         wanted = "an empty node" if ask.request.exclusive else f"{size} free GPU{'' if size == 1 else 's'} on one node"
@@ -245,3 +258,23 @@ def _short_of(nodes: Sequence[NodeView], ask: Ask) -> str:
     taken = [d for node in allowed if node.usable for d in node.devices]
     free = sum(1 for device in taken if device.state is DeviceState.FREE)
     return f"needs {wanted}; {free} of {len(taken)} GPUs are free"
+
+
+def _short_of_host(nodes: Sequence[NodeView], ask: Ask) -> str:
+    """Where GPUs are free, and cores or memory are not; "" = nowhere."""
+    found = {}
+    for node in nodes:
+        need = ask.need_on(node.name)
+        most = claims.gpus_within(claims.left(node), ask.request, node.share)
+        if (
+            node.usable
+            and most is not None
+            and most < need
+            and examine(node, ask).reason == (reason := claims.short(node, ask.request, need))
+        ):
+            found[node.name] = reason
+    if not found:
+        return ""
+    more = f"; the same on {fold([*found][1:])}" if len(found) > 1 else ""
+    name, reason = next(iter(found.items()))
+    return f"{name}: {reason}{more}"

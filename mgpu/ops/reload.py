@@ -11,6 +11,7 @@ from typing import Any
 
 from mgpu import clock, config
 from mgpu.config.model import Config
+from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError
 from mgpu.core.hostlist import fold
 from mgpu.core.model import Audit
@@ -29,6 +30,7 @@ def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
     require_operator(context, caller, "reload the configuration")
     try:
         fresh = config.load(context.config.path)
+        load_policies(fresh)
     except ConfigError as error:
         raise CannotReload("\n".join(error.faults), "the old configuration stays in force") from error
     before = {node.name: node for node in context.config.nodes}

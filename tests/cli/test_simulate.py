@@ -117,3 +117,10 @@ def test_the_clusters_own_past(peer: Peer, mgpu: Callable[..., Ran]) -> None:
     peer.answers["GET", "/v1/jobs"] = {"jobs": [never]}
     assert mgpu("simulate", "--from-history").err.startswith("mgpu: the history holds no job that ran on GPUs")
     assert mgpu("simulate", "--from-history", "log.csv").status == 2
+
+
+@pytest.mark.parametrize("line", ["nan,10,1", "0,inf,1", "0,1e308,1", "-5,10,1"])
+def test_times_that_are_none(line: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(f"submit_time,duration,gpus\n{line}\n")
+    ran = simulate(str(tmp_path / "log.csv"), "--nodes", "1x1")
+    assert (ran.returncode, "times are seconds, from 0 to 1e+12" in ran.stderr) == (2, True)
