@@ -110,6 +110,24 @@ def test_nobody_waits_for_themselves(served: Served) -> None:
     assert refused(third, "singleton").endswith(f"that is for job {first} for job {third}")
 
 
+def test_a_task_does_not_wait_for_its_array(served: Served) -> None:
+    array = served.ask("POST", "/v1/jobs", {**submission("aaaaaaaa", array="0-3"), "kind": "batch"})[1]["job_id"]
+    after = served.submit("bbbbbbbb", dependency=f"afterok:{array}")
+    begun = served.submit("cccccccc", dependency=f"after:{array}")
+
+    def wish(index: int, dependency: str) -> tuple[int, Any]:
+        body = {"request_id": "dddddddd", "dependency": dependency}
+        return served.ask("POST", f"/v1/jobs/{array}_{index}/update", body)
+
+    for dependency, way in ((f"afterok:{after}", f"{after} for job {array}_2"), (f"afterany:{array}", f"{array}_2")):
+        status, answer = wish(2, dependency)
+        told = f"--dependency: job {array}_2 would wait for itself, that is for job {way}"
+        assert (status, answer["error"]["message"]) == (400, told)
+    assert wish(2, f"afterok:{array}_1")[0] == 200
+    assert wish(1, f"afterany:{array}_2")[1]["error"]["message"].endswith(f"for job {array}_2 for job {array}_1")
+    assert wish(3, f"after:{begun}")[0] == 200  # the array has started without it
+
+
 def test_manners(served: Served) -> None:
     context = served.context
 
