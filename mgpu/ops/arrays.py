@@ -36,6 +36,16 @@ def drop(writer: Writer, of: Job, indices: Indices, now: float) -> None:
     end_if_over(writer, of.job_id, now)
 
 
+def revive(writer: Writer, of: Job, indices: Indices, by: str, now: float) -> Job:
+    """These tasks, which were cancelled before they began, are to come after all."""
+    coming = array.to_come(of) if of.state is JobState.PENDING else ()
+    rest = array.render_indices(array.together(coming, indices))
+    dropped = array.render_indices(array.apart(array.never_began(of), indices))
+    after = lifecycle.revive(of, rest, dropped, by, now)
+    writer.save_job(after, of)
+    return after
+
+
 def abandon(writer: Writer, job: Job, detail: str, now: float) -> None:
     """It waits for what can never be; of an array, tasks that have begun go on."""
     if job.is_array and writer.has_active_task(job.job_id):

@@ -30,14 +30,16 @@ class AlreadyEnded(MgpuError):
 class Act:
     """What is done to each job: `change` does it, or raises MgpuError. `done`: the key of the answer that lists them,
     `may` reads like "cancel it". Without ids, jobs of `scope` and `states` are meant; of an array that is named as a
-    whole too. `drop` does it to tasks of an array that are still to come; None = each becomes a job of its own."""
+    whole too. `in_row` does it to tasks of an array that are still to come; None = each becomes a job of its own.
+    `gone`: those that were cancelled before they began are meant too."""
 
     done: str
     may: str
     change: Callable[[Writer, Job, str], None]
     scope: Scope = "active"
     states: tuple[JobState, ...] = ()
-    drop: Callable[[Writer, Job, Indices, str], None] | None = None
+    in_row: Callable[[Writer, Job, Indices, str], None] | None = None
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +103,32 @@ def _change(writer: Writer, job: Job, indices: Indices, act: Act, mark: str) -> 
     if not indices:
         act.change(writer, job, mark)
         return
-    indices = array.common(array.to_come(job), indices)
-    if act.drop is not None:
-        act.drop(writer, job, indices, mark)
+    if act.in_row is not None:
+        act.in_row(writer, job, indices, mark)
         return
+    indices = array.common(array.to_come(job), indices)
     for task in make_tasks(writer, job, indices, clock.now()):
         act.change(writer, task, mark)
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A job, or one of an array that was named as a whole; or, of an array, tasks that are still to come."""
+    """A job, or one of an array that was named as a whole; or, of an array, tasks that are still to come, or that are
+    `gone`: they never began."""
 
     job: Job
     indices: Indices = ()
     all_of: JobId | None = None
+    gone: bool = False
 
     @property
     def shown(self) -> JobId | str:
-        if self.indices:
+        if self.indices and self.all_of is None:
             return array.render_reference(Reference(self.job.job_id, self.indices))
         return self.all_of or shown_id(self.job)
+
+    def passes(self, states: tuple[JobState, ...]) -> bool:
+        return not states or (JobState.CANCELLED if self.gone else self.job.state) in states
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,8 @@ class _Unknown:
 def _targets(writer: Writer, request: Chosen, act: Act, mark: str) -> Iterator[_Target | _Unknown]:
     if not request.named:
         for job in writer.jobs(request.wanted):
-            yield _Target(job)
+            found = _itself(job, act, False) if job.is_array else [_Target(job)]
+            yield from (target for target in found if target.passes(request.wanted.states))
         return
     found: list[_Target] = []
     for named in request.named:
@@ -142,10 +150,10 @@ def _targets(writer: Writer, request: Chosen, act: Act, mark: str) -> Iterator[_
         except MgpuError as error:
             yield _Unknown(array.render_reference(named), error)
     ids = tuple({target.job.job_id for target in found})
-    passing = {job.job_id for job in writer.jobs(replace(request.wanted, ids=ids))} if ids else set()
+    passing = {job.job_id for job in writer.jobs(replace(request.wanted, ids=ids, states=()))} if ids else set()
     chosen: dict[tuple[JobId, Indices], _Target] = {}
     for target in found:
-        if target.job.job_id in passing:
+        if target.job.job_id in passing and target.passes(request.wanted.states):
             chosen.setdefault((target.job.job_id, target.indices), target)
     yield from chosen.values()
 
@@ -157,11 +165,13 @@ def _named(writer: Writer, named: Reference, act: Act, mark: str) -> list[_Targe
         return _all_of(writer, job, act) if job.is_array else [_Target(job)]
     require_index(job, named.indices)
     coming = array.common(array.to_come(job), named.indices) if job.state is JobState.PENDING else ()
+    gone = array.common(array.never_began(job), named.indices) if act.gone else ()
     several = array.count(named.indices) > 1
-    if several and coming == array.to_come(job) and coming and act.drop is None:
+    if several and coming == array.to_come(job) and coming and act.in_row is None:
         found = [_Target(job)]  # all of them: no need to make them jobs of their own
     else:
         found = [_Target(job, coming)] if coming else []
+    found += [_Target(job, gone, gone=True)] if gone else []
     found += [_Target(task) for task in writer.jobs(_tasks(named, act) if several else _tasks(named))]
     if not found and not any(entry.detail == mark for entry in writer.audits(job_id=job.job_id)):
         raise AlreadyEnded(f"job {array.render_reference(named)} has already ended")
@@ -173,7 +183,17 @@ def _all_of(writer: Writer, job: Job, act: Act) -> list[_Target]:
     indices = array.array_of(job.spec.array).indices
     named = Reference(job.job_id, (range(indices[0][0], indices[-1][-1] + 1),))
     tasks = [_Target(task, all_of=job.job_id) for task in writer.jobs(_tasks(named, act))]
-    return tasks if tasks and job.state is not JobState.PENDING else [_Target(job), *tasks]
+    return [*_itself(job, act, bool(tasks)), *tasks]
+
+
+def _itself(job: Job, act: Act, has_tasks: bool) -> list[_Target]:
+    """An array without its tasks that are jobs."""
+    if act.gone and (gone := array.never_began(job)):
+        return [_Target(job, gone, job.job_id, gone=True)]
+    waits = job.state is JobState.PENDING
+    if act.gone:
+        return [_Target(job)] if waits and not has_tasks else []
+    return [_Target(job)] if waits or not has_tasks else []
 
 
 def _tasks(named: Reference, act: Act | None = None) -> JobFilter:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mgpu import clock
 from mgpu.core import lifecycle
+from mgpu.core.array import shown_id
 from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.core.model import Audit, Job, JobState
 from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen
@@ -33,7 +34,7 @@ def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
     def change(writer: Writer, job: Job, mark: str) -> None:
         _require_waiting(job, "released")
         if lifecycle.held_by_admin(job) and not context.is_operator(caller):
-            raise NotAllowed(f"job {job.job_id} is held {job.held.partition(' ')[2]}", "an admin releases it")
+            raise NotAllowed(f"job {shown_id(job)} is held {job.held.partition(' ')[2]}", "an admin releases it")
         writer.save_job(lifecycle.release(job), job)
         writer.audit(Audit(clock.now(), caller.user, "release", job_id=job.job_id, detail=mark))
 
@@ -42,6 +43,6 @@ def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
 
 def _require_waiting(job: Job, what: str) -> None:
     if job.state.final:
-        raise AlreadyEnded(f"job {job.job_id} has already ended ({job.state})")
+        raise AlreadyEnded(f"job {shown_id(job)} has already ended ({job.state})")
     if job.state is not JobState.PENDING:
-        raise RequestError(f"job {job.job_id} runs: only jobs that wait can be {what}")
+        raise RequestError(f"job {shown_id(job)} runs: only jobs that wait can be {what}")

@@ -4,13 +4,12 @@ runs is ended first, by the master."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from mgpu import clock
 from mgpu.core import lifecycle
 from mgpu.core import payload as read
-from mgpu.core.array import never_began, render_indices, shown_id
+from mgpu.core.array import Indices, Reference, common, never_began, render_reference, shown_id, to_come
 from mgpu.core.errors import RequestError
 from mgpu.core.model import Audit, Job, JobKind, JobState
 from mgpu.ops import arrays
@@ -27,8 +26,8 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         raise RequestError("no jobs were named", "give job numbers, or --state, as in --state FAILED")
 
     def change(writer: Writer, job: Job, mark: str) -> None:
-        if said_before(writer, job, "requeue", mark) or (job.is_array and writer.count_tasks(job.job_id)):
-            return  # of an array, tasks that began are meant: they are jobs themselves
+        if said_before(writer, job, "requeue", mark):
+            return
         after = _again(job, caller)
         if hold:
             after = lifecycle.hold_next(after, caller.user, admin=job.uid != caller.uid)
@@ -37,21 +36,45 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
             arrays.begin_again(writer, job.array_id)
         writer.audit(Audit(clock.now(), caller.user, "requeue", job_id=job.job_id, detail=mark))
 
-    return change_chosen(context, caller, payload, Act("requeued", "queue it again", change, scope="all"))
+    def revive(writer: Writer, of: Job, indices: Indices, mark: str) -> None:
+        _revive(writer, caller, of, indices, mark, hold)
+
+    act = Act("requeued", "queue it again", change, scope="all", in_row=revive, gone=True)
+    return change_chosen(context, caller, payload, act)
 
 
-def _again(job: Job, caller: Caller) -> Job:
+def _revive(writer: Writer, caller: Caller, of: Job, indices: Indices, mark: str, hold: bool) -> None:
+    """Tasks of an array that were cancelled before they began; those that are still to come wait already."""
+    gone, now = common(never_began(of), indices), clock.now()
+    if not gone:
+        if said_before(writer, of, "requeue", mark):
+            return
+        raise RequestError(f"job {render_reference(Reference(of.job_id, indices))} waits already")
+    _require_again(of)
+    others_wait = of.state is JobState.PENDING and bool(to_come(of))
+    after = arrays.revive(writer, of, gone, caller.user, now)
+    if hold:
+        for job in arrays.make_tasks(writer, after, gone, now) if others_wait else [after]:
+            writer.save_job(lifecycle.hold_next(job, caller.user, admin=of.uid != caller.uid), job)
+    writer.audit(Audit(now, caller.user, "requeue", job_id=of.job_id, detail=mark))
+
+
+def _require_again(job: Job) -> None:
     number = shown_id(job)
     if job.spec.kind is not JobKind.BATCH:
         raise RequestError(f"job {number} is an srun, whose command has its output: run it again")
     if not job.spec.requeue:
         raise RequestError(f"job {number} was submitted with --no-requeue: submit it again")
+
+
+def _again(job: Job, caller: Caller) -> Job:
+    """Of an array comes here what waits already: what else there is of one are tasks."""
+    _require_again(job)
+    number = shown_id(job)
     if job.state is JobState.PENDING:
         raise RequestError(f"job {number} waits already")
     if job.state.final:
-        again = lifecycle.requeue(job, caller.user, clock.now())
-        # an array of which no task ever began: all of them are to come once more
-        return replace(again, rest=render_indices(never_began(job)), dropped="") if job.is_array else again
+        return lifecycle.requeue(job, caller.user, clock.now())
     if job.stop and not lifecycle.wants_restart(job):
         raise RequestError(f"job {number} is being ended ({job.stop}): queue it again once it is over")
     return lifecycle.want_restart(job, caller.user)

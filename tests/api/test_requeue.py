@@ -72,10 +72,60 @@ def test_an_array_runs_again_with_its_tasks(served: Served) -> None:
     assert (array.state, array.rest, array.dropped, array.end_time) == (JobState.RUNNING, "", "2-3", None)
     served.ask("POST", "/v1/cancel", {"request_id": "abababab", "ids": [array_id]})
     assert served.job(array_id).state is JobState.CANCELLED
-    # all tasks that were jobs, once more
-    assert requeue(served, "acacacac", ids=[array_id])["requeued"] == [array_id]
+    # all of them once more, those that never were jobs too
+    for _ in range(2):  # the first answer got lost
+        assert requeue(served, "acacacac", ids=[array_id]) == {"requeued": [array_id], "errors": []}
     tasks = served.ask("GET", "/v1/jobs?scope=active")[1]["jobs"]
-    assert [job["job_id"] for job in tasks if job["state"] == "PENDING"] == [f"{array_id}_0", f"{array_id}_1"]
+    assert [job["job_id"] for job in tasks] == [array_id, f"{array_id}_0", f"{array_id}_1"]
+    array = served.job(array_id)
+    assert (array.state, array.rest, array.dropped) == (JobState.PENDING, "2-3", "")
+
+
+def test_tasks_that_never_began_come_after_all(served: Served) -> None:
+    array_id = batch(served, "aaaaaaaa", array="0-9%1")
+    served.ask("POST", "/v1/cancel", {"request_id": "dddddddd", "ids": [f"{array_id}_[3-5,8]"]})
+    assert requeue(served, "a1a1a1a1", ids=[f"{array_id}_8"])["requeued"] == [f"{array_id}_8"]
+    waits = requeue(served, "a2a2a2a2", ids=[f"{array_id}_[0-1]"])["errors"][0]["message"]
+    assert waits == f"job {array_id}_[0-1] waits already"
+    array = served.job(array_id)
+    assert (array.rest, array.dropped) == ("0-2,6-9", "3-5")
+    assert requeue(served, "a3a3a3a3", ids=[f"{array_id}_3"], hold=True)["errors"] == []  # alone it is a job, and held
+    held = served.ask("GET", f"/v1/jobs/{array_id}_3")[1]
+    assert (held["state"], bool(held["held"]), served.job(array_id).held) == ("PENDING", True, "")
+    served.ask("POST", "/v1/cancel", {"request_id": "eeeeeeee", "ids": [array_id]})
+    array = served.job(array_id)
+    assert (array.state, array.rest, array.dropped) == (JobState.CANCELLED, "", "0-2,4-9")
+    assert requeue(served, "a4a4a4a4", ids=[array_id], states="FAILED") == {"requeued": [], "errors": []}
+    assert requeue(served, "a5a5a5a5", ids=[f"{array_id}_[4,7]"])["requeued"] == [f"{array_id}_[4,7]"]
+    array = served.job(array_id)
+    assert (array.state, array.rest, array.dropped) == (JobState.PENDING, "4,7", "0-2,5-6,8-9")
+    assert requeue(served, "a6a6a6a6", states="CANCELLED")["requeued"] == [f"{array_id}_3"]
+    assert requeue(served, "a7a7a7a7", ids=[array_id])["requeued"] == [array_id]
+    assert (served.job(array_id).rest, served.job(array_id).dropped) == ("0-2,4-9", "")
+
+
+def test_by_a_filter_an_array_is_named_if_something_is_done(served: Served) -> None:
+    array_id = batch(served, "aaaaaaaa", array="0-3")
+    served.ask("POST", "/v1/hold", {"request_id": "eeeeeeee", "ids": [f"{array_id}_0"]})  # now it is a row
+    answer = requeue(served, "a1a1a1a1", states="PENDING")
+    assert answer["requeued"] == []
+    assert {error["message"] for error in answer["errors"]} == {
+        f"job {name} waits already" for name in (array_id, f"{array_id}_0")
+    }
+    served.ask("POST", "/v1/cancel", {"request_id": "ffffffff", "ids": [array_id]})
+    answer = requeue(served, "a2a2a2a2", states="CANCELLED")
+    assert answer == {"requeued": [array_id, f"{array_id}_0"], "errors": []}
+
+
+@pytest.mark.parametrize("who", ["user", "admin"])
+def test_a_hold_of_ones_own_ends_with_what_was_held(served: Served, who: str) -> None:
+    held = "JobHeldAdmin by root" if who == "admin" else "JobHeldUser by me"
+    for request_id, array in (("aaaaaaaa", None), ("bbbbbbbb", "0-3")):
+        job_id = batch(served, request_id, **({"array": array} if array else {}))
+        served.change_job(job_id, held=held)
+        served.ask("POST", "/v1/cancel", {"request_id": f"d{request_id}", "ids": [job_id]})
+        assert requeue(served, f"c{request_id}", ids=[job_id])["requeued"] == [job_id]
+        assert served.job(job_id).held == (held if who == "admin" else "")
 
 
 def test_an_array_of_which_nothing_began_is_to_come_again(served: Served) -> None:

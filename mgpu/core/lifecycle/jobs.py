@@ -82,6 +82,16 @@ def reopen_array(array: Job, dropped: str) -> Job:
     )
 
 
+def revive(array: Job, rest: str, dropped: str, by: str, now: float) -> Job:
+    """Of an array: tasks that were cancelled before they began are to come after all."""
+    if array.state.final:
+        array = requeue(array, by, now)
+    elif array.state is JobState.RUNNING:
+        kept = _kept_hold(array)
+        array = replace(array, state=JobState.PENDING, reason="", detail="", start_time=None, held=kept)
+    return replace(array, rest=rest, dropped=dropped)
+
+
 def end_array(array: Job, state: JobState, detail: str, code: int | None, now: float) -> Job:
     """The last of its tasks has ended, and none is to come. `code`: the highest exit code of any."""
     if state not in JOB_TABLE.get(array.state, ()) or array.rest:
@@ -106,7 +116,7 @@ def wants_restart(job: Job) -> bool:
 
 
 def requeue(job: Job, by: str, now: float) -> Job:
-    """An end -> PENDING: what it went through counts no more, but its attempts are kept."""
+    """An end -> PENDING: what it went through counts no more, but its attempts are kept, and an admin's hold."""
     if not job.state.final:
         raise InvalidTransition(f"job {job.job_id} is {job.state} and cannot be queued again")
     return replace(
@@ -118,7 +128,13 @@ def requeue(job: Job, by: str, now: float) -> Job:
         end_time=None,
         exit_code=None,
         stop="",
+        held=_kept_hold(job),
         not_before=now,
         failures=0,
         avoid=(),
     )
+
+
+def _kept_hold(job: Job) -> str:
+    """A hold of one's own ends with what was held: who wants it again says so."""
+    return job.held if held_by_admin(job) else ""
