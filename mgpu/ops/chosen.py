@@ -140,8 +140,8 @@ class _Unknown:
 def _targets(writer: Writer, request: Chosen, act: Act, mark: str) -> Iterator[_Target | _Unknown]:
     if not request.named:
         for job in writer.jobs(request.wanted):
-            found = _itself(job, act, False) if job.is_array else [_Target(job)]
-            yield from (target for target in found if target.passes(request.wanted.states))
+            alone = _itself(job, act, False) if job.is_array else [_Target(job)]
+            yield from (target for target in alone if target.passes(request.wanted.states))
         return
     found: list[_Target] = []
     for named in request.named:
