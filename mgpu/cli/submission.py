@@ -106,12 +106,22 @@ def test_only(session: Session, prepared: Prepared) -> None:
         say(notice)
     lines = prospects(answer)
     if answer["held"]:
-        lines = ["it would be held"]
+        lines = ["it would be held", *_others(answer)]
+    elif answer.get("waits_for"):
+        lines = _others(answer)
     elif answer["now"]:
         lines = [f"it would start now on {expected_on(answer['expected_on'])}"]
     elif not answer["expected_start"]:
         lines.insert(0, "when it would start cannot be told: mgpu why tells of what waits already")
     session.print_lines(lines)
+
+
+def _others(answer: Mapping[str, Any]) -> list[str]:
+    """What it would wait for of other jobs; an older master does not say."""
+    waits_for = answer.get("waits_for")
+    if not waits_for:
+        return []
+    return [f"it would wait for what can never be: {waits_for}" if answer["never"] else f"it would wait: {waits_for}"]
 
 
 def send(session: Session, prepared: Prepared) -> int:

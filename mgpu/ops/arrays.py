@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mgpu.core import array, lifecycle
 from mgpu.core.array import Indices, Reference
+from mgpu.core.dependency import Fact
 from mgpu.core.errors import NotFound, RequestError
 from mgpu.core.model import Audit, Condition, Dependency, Job, JobId, JobState
 from mgpu.ops.context import find_job
@@ -107,12 +108,37 @@ def name_rows(writer: Writer, dependency: Dependency, now: float) -> Dependency:
             return condition
         index = condition.task
         row = find_row(writer, Reference(condition.job_id, (range(index, index + 1),)), now)
-        shown = array.task_name(condition.job_id, index)
-        if row.job_id == condition.job_id:
-            raise RequestError(f"--dependency: job {shown} was cancelled before it began")
-        return replace(condition, job_id=row.job_id, task=None, shown=shown)
+        job_id = row.job_id if row.job_id != condition.job_id else _row_of_gone(writer, row, index, now)
+        return replace(condition, job_id=job_id, task=None, shown=array.task_name(condition.job_id, index))
 
     return replace(dependency, conditions=tuple(map(named, dependency.conditions)))
+
+
+def _row_of_gone(writer: Writer, task: Job, index: int, now: float) -> JobId:
+    """A task that was cancelled before it began is a job that ended so, once others wait for it."""
+    of = find_job(writer, task.job_id)
+    job_id, _ = writer.add_job(replace(task, end_time=of.end_time or now, held="", exit_code=None))
+    left = array.render_indices(array.without(array.never_began(of), index))
+    writer.save_job(replace(of, dropped=left, rest="" if of.state.final else of.rest), of)
+    return job_id
+
+
+def read_facts(reader: Reader, dependency: Dependency, now: float) -> tuple[Dependency, dict[JobId, Fact]]:
+    """What is stored of those that it names, without making anything a row: each condition has a number of its own.
+    Raises NotFound, RequestError."""
+    facts: dict[JobId, Fact] = {}
+
+    def numbered(number: int, condition: Condition) -> Condition:
+        if condition.job_id is None:
+            return condition
+        index = condition.task
+        job = find(reader, Reference(condition.job_id, None if index is None else (range(index, index + 1),)))
+        ended = job.end_time or now if job.state.final else None
+        facts[JobId(-number)] = Fact(job.state, job.start_time, ended)
+        return replace(condition, job_id=JobId(-number), task=None, shown=condition.shown or str(array.shown_id(job)))
+
+    conditions = tuple(numbered(number, condition) for number, condition in enumerate(dependency.conditions, 1))
+    return replace(dependency, conditions=conditions), facts
 
 
 def with_tasks(reader: Reader, job: Job) -> list[Job]:

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mgpu.core.array import shown_id
 from mgpu.core.ask import ask_for
+from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge
 from mgpu.core.model import Job, JobId
 from mgpu.core.outlook import Expected, expected_starts, pending
 from mgpu.core.plan import NodeView, PlacedPart
 from mgpu.core.sooner import sooner
+from mgpu.ops.arrays import read_facts
 from mgpu.ops.context import Caller, Context, find_job
 from mgpu.ops.render import Json, moment
-from mgpu.ops.submit import read_job
+from mgpu.ops.submit import known_facts, read_job
 
 NOBODYS = JobId(1 << 62)  # of a job that is only asked about: behind all others of its rank
 
@@ -57,24 +60,41 @@ def _holding(job: Job, nodes: Sequence[NodeView]) -> list[JobId]:
 
 def _holders(context: Context, jobs: Sequence[JobId], ends: Mapping[JobId, float]) -> list[Json]:
     with context.store.read() as r:
-        found = [find_job(r, job_id) for job_id in jobs]
+        found = sorted((find_job(r, job_id) for job_id in jobs), key=lambda job: job.job_id)
     rows = [
         {
-            "job_id": job.job_id,
+            "job_id": shown_id(job),
             "user": job.user,
             "gpus_until": moment(ends.get(job.job_id)),
             "time_limit_s": job.spec.time_limit_s,
         }
         for job in found
     ]
-    return sorted(rows, key=lambda row: (row["gpus_until"] is None, row["gpus_until"], row["job_id"]))
+    return sorted(rows, key=lambda row: (row["gpus_until"] is None, row["gpus_until"]))
 
 
 def test_only(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
     """When and where the submission would start if it were made now. Raises as `submit` does."""
     job, notices = read_job(context, caller, payload)
-    seen, policies = context.control.what_if(replace(job, job_id=NOBODYS))
+    verdict = _waits_for(context, job)
+    answer = {"held": job.held, "waits_for": verdict.detail, "never": verdict.never, "notices": notices}
+    if verdict.at is None:
+        return {"now": False, **told(None), "sooner": [], **answer}
+    job = replace(job, job_id=NOBODYS, not_before=max(job.not_before, verdict.at))
+    seen, policies = context.control.what_if(job)
     found = expected_starts(seen, policies).get(NOBODYS)
     at_once = found is not None and found.at <= seen.now
     changes = [] if at_once else sooner(seen, NOBODYS, policies)
-    return {"now": at_once, **told(found), "sooner": changes, "held": job.held, "notices": notices}
+    return {"now": at_once, **told(found), "sooner": changes, **answer}
+
+
+def _waits_for(context: Context, job: Job) -> Verdict:
+    """Of other jobs; it would come behind all that are there."""
+    dependency = job.spec.dependency
+    if dependency is None:
+        return NOTHING_WAITED_FOR
+    with context.store.read() as r:
+        known_facts(r, dependency)
+        dependency, facts = read_facts(r, dependency, job.submit_time)
+        earlier = r.namesakes(job.uid, job.spec.name) if dependency.singleton else []
+    return judge(dependency, facts, earlier[0][2] if earlier else None)

@@ -227,11 +227,27 @@ def test_others_wait_for_a_task_or_for_all_of_them(served: Served) -> None:
     assert task is not None and spec.dependency is not None
     assert spec.dependency.job_ids == (task.job_id, array)
     act(served, "cancel", f"{array}_2")
-    told = [(f"{array}_2", f"--dependency: job {array}_2 was cancelled before it began")]
-    told += [(f"{array}_9", f"array {array} has no task 9"), ("99_1", "there is no job 99")]
-    for name, message in told:
+    for name, message in ((f"{array}_9", f"array {array} has no task 9"), ("99_1", "there is no job 99")):
         status, answer = served.ask("POST", "/v1/jobs", submission("cccccccc", dependency=f"afterok:{name}"))
-        assert (status, answer["error"]["message"]) == (404 if "no " in message else 400, message)
+        assert (status, answer["error"]["message"]) == (404, message)
+
+
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_a_task_that_never_began_ended_as_cancelled(served: Served, all_of_it: bool) -> None:
+    array = submit(served, "0-2")
+    act(served, "cancel", f"{array}_[0-2]" if all_of_it else f"{array}_2")
+    for kind, met in (("afterok", False), ("afternotok", True), ("afterany", True), ("after", True)):
+        body = submission(f"{len(kind)}aaaaaaa", dependency=f"{kind}:{array}_2")
+        asked = served.ask("POST", "/v1/jobs/test", body)[1]
+        never = "" if met else f"job {array}_2 had to end well, and is CANCELLED"
+        assert (asked["waits_for"], asked["never"]) == (never, not met)
+        assert served.ask("POST", "/v1/jobs", body)[1]["notices"] == (
+            [] if met else [f"it waits for what can never be: {never}"]
+        )
+    of = served.job(array)
+    assert (of.rest, of.dropped) == ("", "0-1") if all_of_it else ("0-1", "")
+    assert served.ask("GET", f"/v1/jobs/{array}")[1]["tasks"]["CANCELLED"] == (3 if all_of_it else 1)
+    assert act(served, "requeue", f"{array}_2")["requeued"] == [f"{array}_2"]
 
 
 def test_an_array_full_of_holes(served: Served) -> None:

@@ -36,6 +36,25 @@ def test_what_cannot_be_waited_for_is_refused(served: Served, options: dict[str,
     assert len(served.ask("GET", "/v1/jobs?scope=all")[1]["jobs"]) == 1
 
 
+def test_who_only_asks_is_told_whom_it_would_wait_for(served: Served) -> None:
+    first = served.submit("aaaaaaaa", gpus="0")
+
+    def asked(**more: str) -> tuple[bool, str, bool]:
+        answer = served.ask("POST", "/v1/jobs/test", submission("bbbbbbbb", gpus="0", **more))[1]
+        return answer["now"], answer["waits_for"], answer["never"]
+
+    name = {"job_name": served.job(first).spec.name}
+    served.change_job(first, state=JobState.RUNNING, start_time=5.0)
+    assert asked(dependency=f"afterok:{first}") == (False, f"job {first} has to end well first (RUNNING)", False)
+    told = f"job {first}, of the same name, has to end first"
+    assert asked(dependency="singleton", **name) == (False, told, False)
+    assert asked(dependency=f"after:{first}")[1:] == ("", False)
+    assert served.ask("POST", "/v1/jobs/test", submission("bbbbbbbb", dependency="afterok:99"))[0] == 400
+    served.change_job(first, state=JobState.FAILED, end_time=9.0)
+    assert asked(dependency=f"afterok:{first}") == (False, f"job {first} had to end well, and is FAILED", True)
+    assert asked(dependency=f"afternotok:{first}")[1:] == ("", False)
+
+
 def test_who_waits_for_what_can_never_be_is_told_at_once(served: Served) -> None:
     first = served.submit("aaaaaaaa")
     served.change_job(first, state=JobState.FAILED)

@@ -72,6 +72,9 @@ UNKNOWN = "when it would start cannot be told: mgpu why tells of what waits alre
         ({"expected_start": "2026-06-02T01:30:00Z"}, "expected to start 2026-06-02 01:30:00 on gpu01:0\n"),
         ({"sooner": ["without -w"], "expected_on": []}, f"{UNKNOWN}\nit would start now with:\n  without -w\n"),
         ({"held": "JobHeldUser by ann"}, "it would be held\n"),
+        ({"waits_for": "job 3 has to end first", "never": False}, "it would wait: job 3 has to end first\n"),
+        ({"waits_for": "no job 3", "never": True}, "it would wait for what can never be: no job 3\n"),
+        ({"held": "h", "waits_for": "3", "never": False}, "it would be held\nit would wait: 3\n"),
     ],
 )
 def test_test_only_queues_nothing(peer: Peer, mgpu: Callable, command: str, changes: dict[str, Any], out: str) -> None:
