@@ -14,6 +14,7 @@ from mgpu.core.smi.mig import label
 from mgpu.ops import outlook, render
 from mgpu.ops.arrays import find, is_next
 from mgpu.ops.context import Context
+from mgpu.ops.named import call_by_name
 from mgpu.ops.render import Json
 from mgpu.store.reading import JobFilter, Scope
 
@@ -30,6 +31,7 @@ def list_jobs(context: Context, wanted: JobFilter, start: bool = False) -> Json:
         parts = r.parts_of_jobs(job.job_id for job in jobs)
     waits = context.control.waits()
     rows = [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]
+    call_by_name(context, rows, "detail")
     if start:
         starts = outlook.expected(context)
         rows = [{**row, **outlook.told(starts.get(job.job_id))} for row, job in zip(rows, jobs, strict=True)]
@@ -50,7 +52,10 @@ def show_job(context: Context, named: Reference) -> Json:
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
     if job.is_array:
         shown["tasks"] = array.counted(job, tasks)
-    shown["device_trouble"] = _device_trouble(context, job_id)
+    trouble = [{"text": text} for text in _device_trouble(context, job_id)]
+    call_by_name(context, trouble, "text")
+    call_by_name(context, (shown,), "detail")
+    shown["device_trouble"] = [one["text"] for one in trouble]
     return shown
 
 
@@ -70,6 +75,13 @@ def why(context: Context, named: Reference) -> Json:
         job = find(r, named)
         parts = r.parts(job.job_id, job.attempt)
         first = is_next(r, job)
+    answer = _why(context, job, parts, first)
+    call_by_name(context, (answer, *answer["nodes"]), "detail", "reason")
+    return answer
+
+
+def _why(context: Context, job: Job, parts: list[Part], first: bool) -> Json:
+    """`first`: what is told of an array is told of it."""
     wait = context.control.waits().get(job.job_id)
     answer: Json = {
         "job_id": shown_id(job),

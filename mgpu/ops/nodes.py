@@ -15,6 +15,7 @@ from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView
 from mgpu.ops import render
 from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
+from mgpu.ops.named import call_by_name
 from mgpu.ops.render import Json
 from mgpu.store.reading import JobFilter
 
@@ -42,6 +43,7 @@ def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
     for node in found:
         if node["node_id"] in twins:
             node["reason"] = "; ".join(filter(None, (node["reason"], twins[node["node_id"]])))
+    call_by_name(context, (*found, *(gpu for node in found for gpu in node["gpus"])), "reason")
     return found
 
 

@@ -77,6 +77,9 @@ _JOB_OF_REQUEST = Statement(_jobs.where(_j.request_id == bindparam("request_id")
 _GIVEN_PENDING = Statement(_jobs.where(tables.PENDING, _j.job_id.in_(_given_jobs())))
 _GIVEN_NAMES = Statement(select(_j.uid, _j.name).where(_j.job_id.in_(_given_jobs())).distinct())
 _FACTS = Statement(select(_j.job_id, _j.state, _j.start_time, _j.end_time).where(_j.job_id.in_(_given_jobs())))
+_TASK_IDS = Statement(
+    select(_j.job_id, _j.array_id, _j.array_index).where(_j.job_id.in_(_given_jobs()), _j.array_id.is_not(None))
+)
 _NAMESAKES = Statement(
     select(_j.job_id, _j.state, func.coalesce(_j.array_id, _j.job_id))
     .where(tables.ACTIVE, _j.uid == bindparam("uid"), _j.name == bindparam("name"))
@@ -173,6 +176,11 @@ class Reader:
         array that it belongs to, or itself."""
         rows = _NAMESAKES.run(self._driver, {"uid": uid, "name": name})
         return [(JobId(job_id), JobState(state), JobId(array_id)) for job_id, state, array_id in rows]
+
+    def task_ids(self, job_ids: Iterable[JobId]) -> dict[JobId, tuple[JobId, int]]:
+        """Array and index of those of these that are tasks."""
+        rows = _TASK_IDS.run(self._driver, {"ids": _each(job_ids)})
+        return {JobId(job_id): (JobId(array_id), index) for job_id, array_id, index in rows}
 
     def highest_exit_code(self, array_id: JobId) -> int | None:
         query = select(func.max(_j.exit_code)).where(_j.array_id == array_id)

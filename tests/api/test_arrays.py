@@ -87,7 +87,15 @@ def test_tasks_are_named_by_array_and_index(served: Served) -> None:
     refused = [served.ask("GET", f"/v1/jobs/{name}")[1]["error"]["message"] for name in (f"{array}_4", f"{task}_1")]
     assert refused == [f"array {array} has no task 4", f"job {task} is no array: it has no tasks"]
     [gpu, *_] = served.ask("GET", "/v1/nodes/gpu01")[1]["gpus"]
-    assert gpu["job_id"] == f"{array}_3"
+    assert (gpu["job_id"], gpu["reason"]) == (f"{array}_3", f"held by job {array}_3")
+    waits = served.submit("cdcdcdcd", gpus="1", nodelist="gpu01")
+    why = served.ask("GET", f"/v1/jobs/{waits}/why")[1]
+    assert [holder["job_id"] for holder in why["holders"]] == [f"{array}_3"]
+    for name in (task, f"{array}_9", f"{array} left"):  # in words as in numbers
+        served.change_job(waits, detail=f"job {task} of {name}, job {name}")
+        told = served.ask("GET", "/v1/jobs?states=PENDING")[1]["jobs"][-1]["detail"]
+        last = f"{array}_3" if name == task else name
+        assert told.endswith(f"job {array}_3 of {name}, job {last}")
 
 
 def test_an_array_ends_with_its_last_task(served: Served) -> None:
