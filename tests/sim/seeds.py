@@ -19,4 +19,6 @@ FAILED_ONCE = {
     5795: "an exit of before a reboot, of a command that ended by itself, was told as the cancel that came after it",
     8454: "the same where its leftovers had still to be ended",
     1249: "a start was given up because nothing had been heard of it",
+    1822: "a job that waited for another to begin began while that one was tried again, and had not begun anew",
+    3426: "the same with another storm",
 }

@@ -39,15 +39,17 @@ def settle(
         raise InvalidTransition(f"job {job.job_id} is {job.state}, and {verdict.state} comes")
     ended = max((part.ended for part in parts if part.ended is not None), default=now)
     attempt = replace(attempt, ended=ended, exit_code=verdict.exit_code, failure=verdict.failure, reason=verdict.detail)
+    again = verdict.state is JobState.PENDING
+    started = attempt.started if attempt.started is not None else job.start_time
     job = replace(
         job,
         state=verdict.state,
         reason=verdict.reason,
         detail=verdict.detail,
         exit_code=verdict.exit_code if verdict.state.final else None,
-        start_time=attempt.started if attempt.started is not None else job.start_time,
+        start_time=None if again else started,
         end_time=ended if verdict.state.final else None,
-        stop="" if verdict.state is JobState.PENDING else job.stop,
+        stop="" if again else job.stop,
         not_before=verdict.not_before,
         failures=verdict.failures,
         avoid=verdict.avoid,
