@@ -112,7 +112,8 @@ def job_options(*extra: Option) -> list[Option]:
 def resolve(
     given: Mapping[str, Any], environ: Mapping[str, str], *below: Mapping[str, str | bool]
 ) -> dict[str, str | bool]:
-    """The values in force, by key. `given`: by the command line (None, False, () = not). `below`: by the user's own
+    """The values in force, by key. `given`: by the command line (None, False, () = not; an empty one is the master's to
+    refuse). `below`: by the user's own
     file, then by a script's directives, those that count more behind the others; variables count more than these.
 
     Raises MasterError (bad_request) for a switch that is neither on nor off.
@@ -123,7 +124,7 @@ def resolve(
     for layer in (*below, variables(given, environ), typed):
         if not COUNTS.isdisjoint(layer):
             chosen = {key: value for key, value in chosen.items() if key not in COUNTS}
-        chosen.update({key: value for key, value in layer.items() if value != ""})
+        chosen.update(layer)
     for key in SWITCHES & chosen.keys():
         chosen[key] = switched_on(key, chosen[key], environ)
     return {key: value for key, value in chosen.items() if value is not False}

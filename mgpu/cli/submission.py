@@ -44,7 +44,8 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     beside_it = {
         key: os.path.join(own.folder, os.path.expanduser(own.options[key])) for key in paths if key in own.options
     }
-    options = resolve(given, os.environ, {**own.options, **beside_it}, *directives(words, command, notices))
+    of_their_file = {key: value for key, value in {**own.options, **beside_it}.items() if value != ""}
+    options = resolve(given, os.environ, of_their_file, *directives(words, command, notices))
     export = str(options.get("export", ""))
     body = {
         "request_id": os.urandom(16).hex(),

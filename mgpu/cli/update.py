@@ -34,7 +34,7 @@ Examples:
 )
 def update(session: Session, /, job_id: str, **given: Any) -> None:
     """Change a job that waits, or the time limit of one that runs: all that is given, or nothing."""
-    wanted = {key: value for key, value in given.items() if value}
+    wanted = {key: value for key, value in given.items() if value is not None}
     if not wanted:
         raise bad_request("what should change?", "give --time LIMIT, none removes it; or see mgpu update --help")
     body = {"request_id": os.urandom(16).hex(), **wanted}

@@ -41,6 +41,15 @@ def only_keys(source: Mapping[str, Any], known: Iterable[str], what: str) -> Non
             )
 
 
+def not_empty(source: Mapping[str, Any], keys: Iterable[str]) -> None:
+    """Those of these that are given."""
+    for key in keys:
+        value = source.get(key)
+        if isinstance(value, str) and not value.strip():
+            told = f"{spoken(source, key)} is empty: give it a value or leave it out"
+            raise RequestError(told, "is a variable unset?")
+
+
 class Options(dict[str, Any]):
     """Those of a job: in what is said of one it has the name under which it was typed."""
 

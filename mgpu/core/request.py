@@ -32,6 +32,11 @@ _OPTIONS = (
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
     *("exclusive", "setup", "cpus_per_task", "mem", "account"),
 )
+# Given, they say something: an empty one is a variable that is not set. What is not here says so in its own words.
+_NEVER_EMPTY = (
+    *("time", "partition", "policy", "chdir", "output", "error", "array", "kill_on_invalid_dep", "gpu_mem", "mem"),
+    *("account", "begin"),
+)
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MEMORY = re.compile(r"(?P<size>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>[KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
@@ -57,6 +62,7 @@ def parse_submission(
     read.only_keys(payload, _KEYS, "the key")
     options = read.Options(read.mapping(payload, "options"))
     read.only_keys(options, _OPTIONS, "the option")
+    read.not_empty(options, _NEVER_EMPTY)
     kind = _kind(payload)
     command = _command(read.mapping(payload, "command"))
     request = parse_request(options, nodes)

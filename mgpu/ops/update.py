@@ -50,7 +50,8 @@ def update(context: Context, caller: Caller, named: Reference, payload: Mapping[
     alone what runs too. Raises RequestError, NotAllowed, NotFound, AlreadyEnded."""
     read.only_keys(payload, ("request_id", *_CHANGES), "the key")
     request_id = parse_request_id(payload)
-    options = read.Options({name: payload[name] for name in _CHANGES if payload.get(name) not in (None, "")})
+    options = read.Options({name: payload[name] for name in _CHANGES if payload.get(name) is not None})
+    read.not_empty(options, _CHANGES)
     for name in options:
         options[name] = read.line(options, name).strip()
     if not options:

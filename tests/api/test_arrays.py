@@ -18,7 +18,7 @@ OTHER = Caller(4321, "mallory")
 
 
 def submit(served: Served, array: str, **more: Any) -> JobId:
-    body = {**submission("abababab", array=array), "kind": "batch", **more}
+    body = {**submission("abababab", **({"array": array} if array else {})), "kind": "batch", **more}
     status, answer = served.ask("POST", "/v1/jobs", body)
     assert status == 201, answer
     return JobId(answer["job_id"])

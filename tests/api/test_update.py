@@ -74,6 +74,7 @@ def test_a_job_that_waits_is_changed_as_a_whole(served: Served) -> None:
         {"dependency": "afterok:99"},
         {"gpus": "4"},
         {"job_name": "a\nb"},
+        {"partition": ""},
     ],
 )
 def test_one_bad_change_and_nothing_changes(served: Served, bad: dict[str, str]) -> None:

@@ -179,6 +179,8 @@ SOURCES = [
     ({"exclusive": None}, {"MGPU_EXCLUSIVE": "yes"}, {}, {"exclusive": True}),
     ({"exclusive": None}, {"MGPU_EXCLUSIVE": "0"}, {"exclusive": "true"}, {}),
     ({"export": ("A", "B=1")}, {}, {}, {"export": "A,B=1"}),
+    ({"time": "", "exclude": ("",)}, {}, {"time": "5"}, {"time": "", "exclude": ""}),  # the master refuses them
+    ({"time": None}, {"MGPU_TIME": ""}, {"time": "5"}, {"time": "5"}),
 ]
 
 
