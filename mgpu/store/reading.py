@@ -40,7 +40,8 @@ Scope = Literal["active", "ended", "all"]
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """Which jobs. Empty = not filtered by that. `node` = the current or last attempt has a part there; `ids` are rows'
-    numbers, `named` is what somebody calls jobs. `limit` keeps the oldest of the active jobs, else the newest."""
+    numbers, `named` is what somebody calls jobs. `limit` keeps the oldest of the active jobs, else the newest: of
+    those that ended the last to do so."""
 
     scope: Scope = "active"
     user: str = ""
@@ -151,10 +152,12 @@ class Reader:
         return self._one(Job, _JOB_OF_REQUEST, request_id=request_id)
 
     def jobs(self, wanted: JobFilter) -> list[Job]:
-        """In the order of their ids."""
+        """In the order of their ids; those that ended in the order in which they did."""
         newest_kept = wanted.scope != "active"
-        order = _j.job_id.desc() if newest_kept else _j.job_id
-        query = _jobs.where(*_conditions(wanted)).order_by(order).limit(wanted.limit)
+        order = (_j.job_id.desc(),) if newest_kept else (_j.job_id,)
+        if wanted.scope == "ended":
+            order = (_j.end_time.desc(), *order)
+        query = _jobs.where(*_conditions(wanted)).order_by(*order).limit(wanted.limit)
         found = [from_row(Job, row) for row in self._connection.execute(query)]
         return found[::-1] if newest_kept else found
 
@@ -336,7 +339,7 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
     if wanted.scope == "active":
         conditions.append(tables.ACTIVE)
     elif wanted.scope == "ended":
-        conditions.append(column.state.not_in([str(state) for state in JobState if not state.final]))
+        conditions.append(tables.ENDED)
     for name in ("user", "partition", "name"):
         if getattr(wanted, name):
             conditions.append(column[name] == getattr(wanted, name))

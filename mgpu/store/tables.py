@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-REVISION = "0004"
+REVISION = "0005"
 
 
 def written_out(text: str) -> str:
@@ -188,12 +188,14 @@ audit = Table(
 # SQLite uses a partial index only for a query that repeats its condition word for word: hence these names.
 PENDING = text("state = 'PENDING'")
 ACTIVE = text("state IN ('PENDING', 'RUNNING')")
+ENDED = text("state NOT IN ('PENDING', 'RUNNING')")
 OPEN_PART = text("(state <> 'ENDED' OR collected = 0)")
 NOT_RELEASED = text("released IS NULL")
 ACTIVE_TASK = text("(array_id IS NOT NULL AND state IN ('PENDING', 'RUNNING'))")
 
 Index("jobs_pending", jobs.c.job_id, sqlite_where=PENDING)
 Index("jobs_active", jobs.c.job_id, sqlite_where=ACTIVE)
+Index("jobs_ended", jobs.c.end_time, jobs.c.job_id, sqlite_where=ENDED)
 Index("jobs_task", jobs.c.array_id, jobs.c.array_index, unique=True, sqlite_where=text("array_id IS NOT NULL"))
 Index("jobs_active_task", jobs.c.array_id, sqlite_where=ACTIVE_TASK)
 Index("parts_open", parts.c.job_id, parts.c.attempt, parts.c.rank, sqlite_where=OPEN_PART)

@@ -56,7 +56,7 @@ def test_nodes_of_the_first_schema_are_kept_with_nothing_held_against_them(tmp_p
         w.save_node(node)
     store.close()
     with sqlite3.connect(path) as connection:  # what the first schema lacks
-        for index in ("jobs_task", "jobs_active_task"):
+        for index in ("jobs_task", "jobs_active_task", "jobs_ended"):
             connection.execute(f"DROP INDEX {index}")
         tasks = [("jobs", name) for name in ("array_id", "array_index", "rest", "dropped")]
         for table, name in (("nodes", "marks"), ("nodes", "streaks"), ("jobs", "held"), *tasks):

@@ -88,6 +88,11 @@ def test_filters(store):
     assert ids(scope="ended") == [c, d]
     assert ids(scope="ended", limit=1) == [d]
     assert ids(scope="all", limit=3) == [b, c, d]
+    for job_id, end_time in ((c, 9.0), (d, 7.0)):  # the later one ended first
+        with store.write() as w:
+            w.save_job(replace(w.job(job_id), end_time=end_time))
+    assert ids(scope="ended") == [d, c]
+    assert ids(scope="ended", limit=1) == [c]
     assert ids(user="bob") == [b]
     assert ids(partition="train") == [a]
     assert ids(node="gpu01") == [b]
@@ -218,6 +223,7 @@ def test_the_frequent_queries_use_their_indices(store):
         for query, index in (
             ("SELECT * FROM jobs WHERE state = 'PENDING' ORDER BY job_id", "jobs_pending"),
             ("SELECT * FROM jobs WHERE state IN ('PENDING', 'RUNNING') ORDER BY job_id", "jobs_active"),
+            ("SELECT * FROM jobs WHERE state NOT IN ('PENDING', 'RUNNING') ORDER BY end_time", "jobs_ended"),
             ("SELECT * FROM parts WHERE (state <> 'ENDED' OR collected = 0)", "parts_open"),
             ("SELECT * FROM holds WHERE released IS NULL", "holds_device"),
         ):
