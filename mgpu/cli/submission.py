@@ -10,7 +10,7 @@ from mgpu.cli.options import KEYS, WIRE_KEYS, FromScript, resolve
 from mgpu.cli.own_config import load_own_config
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Words
-from mgpu.cli.text import say
+from mgpu.cli.text import clean, say
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any, NamedTuple
 
@@ -113,7 +113,8 @@ def test_only(session: Session, prepared: Prepared) -> None:
     elif answer["now"]:
         lines = [f"it would start now on {expected_on(answer['expected_on'])}"]
     elif not answer["expected_start"]:
-        lines.insert(0, "when it would start cannot be told: mgpu why tells of what waits already")
+        because = f"{answer['reason']}: {answer['detail']}" if answer.get("reason") else "others come first"
+        lines.insert(0, f"when it would start cannot be told: {clean(because)}")
     session.print_lines(lines)
 
 

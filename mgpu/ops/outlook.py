@@ -12,6 +12,7 @@ from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge
 from mgpu.core.model import Job, JobId
 from mgpu.core.outlook import Expected, expected_starts, pending
 from mgpu.core.plan import NodeView, PlacedPart
+from mgpu.core.schedule import plan
 from mgpu.core.sooner import sooner
 from mgpu.ops.arrays import read_facts
 from mgpu.ops.context import Caller, Context, find_job
@@ -84,8 +85,11 @@ def test_only(context: Context, caller: Caller, payload: Mapping[str, Any]) -> J
     seen, policies = context.control.what_if(job)
     found = expected_starts(seen, policies).get(NOBODYS)
     at_once = found is not None and found.at <= seen.now
-    changes = [] if at_once else sooner(seen, NOBODYS, policies)
-    return {"now": at_once, **told(found), "sooner": changes, **answer}
+    if at_once:
+        return {"now": True, **told(found), "sooner": [], **answer}
+    wait = plan(seen, policies).waits.get(NOBODYS)
+    answer |= {"reason": wait.reason, "detail": wait.detail} if wait else {}
+    return {"now": False, **told(found), "sooner": sooner(seen, NOBODYS, policies), **answer}
 
 
 def _waits_for(context: Context, job: Job) -> Verdict:

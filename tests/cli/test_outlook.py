@@ -61,7 +61,7 @@ def test_when_jobs_are_expected_to_start(peer: Peer, mgpu: Callable) -> None:
     assert "start=1" in peer.paths()[-1] and "states=PENDING" in peer.paths()[-1]
 
 
-UNKNOWN = "when it would start cannot be told: mgpu why tells of what waits already"
+UNKNOWN = "when it would start cannot be told: Resources: 1 GPU is free"
 
 
 @pytest.mark.parametrize("command", ["srun", "submit"])
@@ -70,7 +70,10 @@ UNKNOWN = "when it would start cannot be told: mgpu why tells of what waits alre
     [
         ({"now": True, "expected_start": "2026-06-02T01:30:00Z"}, "it would start now on gpu01:0\n"),
         ({"expected_start": "2026-06-02T01:30:00Z"}, "expected to start 2026-06-02 01:30:00 on gpu01:0\n"),
-        ({"sooner": ["without -w"], "expected_on": []}, f"{UNKNOWN}\nit would start now with:\n  without -w\n"),
+        (
+            {"sooner": ["without -w"], "expected_on": [], "reason": "Resources", "detail": "1 GPU is free"},
+            f"{UNKNOWN}\nit would start now with:\n  without -w\n",
+        ),
         ({"held": "JobHeldUser by ann"}, "it would be held\n"),
         ({"waits_for": "job 3 has to end first", "never": False}, "it would wait: job 3 has to end first\n"),
         ({"waits_for": "no job 3", "never": True}, "it would wait for what can never be: no job 3\n"),
