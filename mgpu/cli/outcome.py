@@ -10,6 +10,7 @@ from mgpu.lean_typing import Any
 CANCELLED_BY_ANOTHER = 143
 LONGEST_REST = 30  # of the tasks of an array, in a list
 ACTIVE = ("PENDING", "RUNNING")
+NAMED = ("DependencyNeverSatisfied", "OutOfMemory", "RequeueLimit")
 EXIT_STATUS = {"TIMEOUT": 124, "NODE_FAIL": 70}
 # Cancelled by this command: its exit status -> why.
 BY_US = {130: "by ^C", 143: "by SIGTERM", 75: "it did not start in time: --immediate"}
@@ -63,12 +64,13 @@ def exit_words(code: int) -> str:
 
 
 def why(job: dict[str, Any]) -> str:
-    """The reason and its detail in words; of a job that ended the words alone say it."""
+    """The reason and its detail in words; of a job that ended the words alone say it, but for reasons that people look
+    for by name."""
     reason, detail = job.get("reason") or "", job.get("detail") or ""
     if reason == "ContactLost":
         since = [part["lost_since"] for part in job.get("allocation") or () if part.get("lost_since")]
         detail += f" (since {local_time(min(since))})" if since else ""
-    if job["state"] not in ACTIVE:
+    if job["state"] not in ACTIVE and reason not in NAMED:
         return detail or reason
     return f"{reason}: {detail}" if reason and detail and detail != reason else reason or detail
 

@@ -87,11 +87,14 @@ def test_json_is_the_masters_document(peer: Peer, mgpu: Callable) -> None:
 def test_history(peer: Peer, mgpu: Callable) -> None:
     ended = {"start_time": "2026-01-01T11:00:00Z", "end_time": "2026-01-01T11:30:00Z"}
     jobs = [job("COMPLETED", exit_code=0, **ended), job("CANCELLED", job_id=18, allocation=[], detail="by bob")]
+    never = {"reason": "DependencyNeverSatisfied", "detail": "job 17 had to fail"}  # a word that people look for
+    jobs.append(job("CANCELLED", job_id=19, allocation=[], **never))
     peer.answers["GET", "/v1/jobs"] = {"jobs": jobs}
     out = mgpu("history", "-n", "5").out.splitlines()
     assert out[0] == "JOBID  NAME   USER   STATE      EXIT   TIME  GPUS  ENDED                NODE:GPU (REASON)"
     assert out[1].startswith("   17  train  alice  COMPLETED     0  30:00     2  ") and out[1].endswith("  gpu01:0-1")
     assert out[2].split() == ["18", "train", "alice", "CANCELLED", "-", "0:00", "2", "-", "(by", "bob)"]
+    assert out[3].endswith("(DependencyNeverSatisfied: job 17 had to fail)")
     assert peer.paths() == ["/v1/jobs?scope=ended&limit=5"]
 
 
