@@ -9,7 +9,7 @@ from pathlib import Path
 from time import process_time
 
 from mgpu.cli.simulate import cluster, read
-from mgpu.core.fairshare import FairShare, Ledger
+from mgpu.core.fairshare import FIFO, FairShare, Ledger
 from mgpu.core.memory import Memory
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Owner, PendingJob, Running, Snapshot
@@ -39,7 +39,7 @@ def planner(_cluster: object, repeats: int) -> list[Row]:
         what = f"CPU of a plan: {waiting:,} jobs waiting, {NODES:,} nodes of {GPUS} GPUs"
         rows += [Row(f"{what}, the first", first, goal=goal_ms), Row(f"{what}, each later one", again, goal=goal_ms)]
     if path := os.environ.get(LOG):
-        rows.append(_log(path))
+        rows += [_log(path, "in order of submission", FIFO), _log(path, "in the default order", FairShare())]
     return rows
 
 
@@ -83,10 +83,10 @@ def _pass(seen: Snapshot, ledger: Ledger, memory: Memory, later_s: float) -> flo
     return process_time() - began
 
 
-def _log(path: str) -> Row:
+def _log(path: str, how: str, order: FairShare) -> Row:
     jobs = read(path)
     began = process_time()
-    for _ in replay(jobs, cluster(f"1x{LOG_GPUS}"), Rules()):
+    for _ in replay(jobs, cluster(f"1x{LOG_GPUS}"), Rules(fair=order)):
         pass
-    what = f"CPU of a replay of {Path(path).name} ({len(jobs):,} jobs) on {LOG_GPUS} GPUs"
+    what = f"CPU of a replay of {Path(path).name} ({len(jobs):,} jobs) on {LOG_GPUS} GPUs, {how}"
     return Row(what, [process_time() - began], "s", 1.0, goal=10.0)
