@@ -157,6 +157,19 @@ def _answer(condition: Condition, facts: Mapping[JobId, Fact], namesake: JobId |
     return _Answer(None, False, f"job {name} has to {wanted} first ({fact.state})")
 
 
+def still_open(dependency: Dependency, facts: Mapping[JobId, Fact]) -> tuple[tuple[JobId, bool], ...]:
+    """The jobs that it waits for, each with whether it is enough that it begins; () = it waits for what nobody can
+    tell (that a job fails, that its namesakes are gone)."""
+    found = []
+    for condition in dependency.conditions:
+        job_id = condition.job_id
+        if job_id is None or condition.kind is _K.AFTERNOTOK or condition.delay_s:
+            return ()
+        if _answer(condition, facts, None).at is None:
+            found.append((job_id, condition.kind is _K.AFTER))
+    return tuple(found)
+
+
 # --- circles --------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,19 @@ from mgpu.core.limits import charge
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId
 from mgpu.core.occupancy import given_back, spots_of
-from mgpu.core.plan import Bounds, Order, PendingJob, Place, PlacedPart, Running, Scope, Snapshot, Start, Used
+from mgpu.core.plan import (
+    Bounds,
+    Dependent,
+    Order,
+    PendingJob,
+    Place,
+    PlacedPart,
+    Running,
+    Scope,
+    Snapshot,
+    Start,
+    Used,
+)
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.queue import Queue
 from mgpu.core.schedule import starts_of
@@ -44,12 +56,12 @@ def expected_starts(
     """Of the `most` jobs that are next in line, those of which it can be told: of none where nobody asks how long they
     run. Of an array its next task."""
     jobs = [job for _, job in nsmallest(most, _in_line(snapshot), key=itemgetter(0))]
-    if not all(job.span_s for job in jobs):
+    if not all(job.span_s for job in (*jobs, *(one.job for one in snapshot.dependents))):
         return {}
     tasks = dict(islice(_one_by_one(jobs), most))
     found: dict[JobId, Expected] = {}
     for job, expected in _Future(snapshot, policies, [task for task, _ in tasks.values()]).run():
-        found.setdefault(tasks[job][1], expected)
+        found.setdefault(tasks[job][1] if job in tasks else job, expected)
     return found
 
 
@@ -85,6 +97,9 @@ class _Future:
         self._jobs = {job.job_id: job for job in jobs}
         self._views = {view.name: view for view in snapshot.nodes}
         self._running = {one.job_id: one for one in snapshot.running}
+        self._dependents = [one for one in snapshot.dependents[:MOST_JOBS] if one.waits_for]
+        self._begun = set(self._running)
+        self._over: set[JobId] = set()
         self._moments = [one.until for one in snapshot.running]
         self._moments += [job.not_before for job in jobs if job.not_before > snapshot.now]
         heapify(self._moments)
@@ -92,15 +107,33 @@ class _Future:
     def run(self) -> Iterator[tuple[JobId, Expected]]:
         now = self._snapshot.now
         for _ in range(MOST_PASSES):
-            for start in self._pass(now):
-                yield start.job_id, Expected(now, start.parts)
-            if not len(self._queue) or not self._moments:
+            while starts := self._pass(now):
+                for start in starts:
+                    yield start.job_id, Expected(now, start.parts)
+                if not self._release():
+                    break
+            if not (len(self._queue) or self._dependents) or not self._moments:
                 return
             now = max(now, heappop(self._moments))
             while self._moments and self._moments[0] <= now:
                 heappop(self._moments)
             for one in [one for one in self._running.values() if one.until <= now]:
                 self._end(one)
+            self._release()
+
+    def _release(self) -> bool:
+        """Whoever waits for no other any more joins the queue; whether somebody does."""
+        free = [one for one in self._dependents if self._is_met(one)]
+        for one in free:
+            self._dependents.remove(one)
+            job = replace(one.job, tasks=1)
+            self._jobs[job.job_id] = job
+            self._queue.put(job)
+        return bool(free)
+
+    def _is_met(self, one: Dependent) -> bool:
+        met = [job in (self._begun if begins else self._over) for job, begins in one.waits_for]
+        return any(met) if one.either else all(met)
 
     def _pass(self, now: float) -> Sequence[Start]:
         batches, later = self._queue.at(now)
@@ -138,6 +171,7 @@ class _Future:
 
     def _begin(self, start: Start, now: float) -> None:
         job = self._jobs[start.job_id]
+        self._begun.add(start.job_id)
         self._queue.drop(start.job_id)
         until = now + job.span_s
         held = tuple((part.node, part.uuids) for part in start.parts)
@@ -146,6 +180,8 @@ class _Future:
 
     def _end(self, one: Running) -> None:
         del self._running[one.job_id]
+        if one.job_id != one.array:  # an array's end is that of its last task, which is not looked for
+            self._over.add(one.job_id)
         for name, uuids in one.parts:
             view = self._views[name]
             self._views[name] = given_back(view, spots_of(view), uuids, (one.job_id,))

@@ -314,6 +314,16 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Dependent:
+    """A job that waits for others, of which nothing is planned: what is still open of that, each with whether it is
+    enough that the other begins. () = what nobody can tell."""
+
+    job: PendingJob
+    waits_for: tuple[tuple[JobId, bool], ...]
+    either: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Every pending job stands in one of the batches, or in `later` if it may not start yet. What has to be known of
     running jobs beyond the views, which show their devices as allocated, is when they end."""
@@ -328,6 +338,7 @@ class Snapshot:
     tasks: Mapping[JobId, int] = field(default_factory=dict)  # that run, by array
     order: Order | None = None  # None = of submission
     bounds: Bounds | None = None  # None = there are no limits
+    dependents: tuple[Dependent, ...] = ()  # for those who ask what is to be expected
 
 
 @dataclass(frozen=True, slots=True)

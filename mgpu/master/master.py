@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 
 from mgpu import clock as system_clock
 from mgpu.clock import Clock
@@ -341,10 +342,11 @@ class Master:
 
     def what_if(self, job: Job | None = None) -> tuple[Snapshot, Mapping[str, Policy]]:
         with self._store.read() as reader:
-            board = Board.read(reader)
+            board, dependents = Board.read(reader), self._waiting.dependents(reader)
         more = self._waiting.pending(job, job.not_before) if job else None
         now = self._clock.now()
-        return planning.what_if(self._config, self.views(), self._asked, board, now, more, self._use), self._policies
+        seen = planning.what_if(self._config, self.views(), self._asked, board, now, more, self._use)
+        return replace(seen, dependents=dependents), self._policies
 
     def turn(self, job_id: JobId) -> Turn | None:
         queued = self._waiting.get(job_id)

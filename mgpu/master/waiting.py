@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from mgpu.core.array import array_of, count, to_come
-from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict
+from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, still_open
 from mgpu.core.model import Job, JobId
-from mgpu.core.plan import Owner, PendingJob, Wait
+from mgpu.core.plan import Dependent, Owner, PendingJob, Wait
 from mgpu.core.queue import Queue
 from mgpu.core.waits import held, waits_for_others
 from mgpu.master.dependents import Dependents
@@ -111,6 +111,16 @@ class Waiting:
         queue.drop(job_id)
         self._barred.pop(job_id, None)
         self._dependents.drop(job_id)
+
+    def dependents(self, reader: Reader) -> tuple[Dependent, ...]:
+        """Those that wait for others. May be called from any thread."""
+        jobs = [job for job_id in list(self._dependents.all) if (job := self._dependents.get(job_id))]
+        asked = [(job, job.spec.dependency) for job in jobs if job.spec.dependency is not None and not job.held]
+        facts = reader.facts({other for _, dependency in asked for other in dependency.job_ids})
+        return tuple(
+            Dependent(self.pending(job, 0.0), still_open(dependency, facts), dependency.either)
+            for job, dependency in asked
+        )
 
     def pending(self, job: Job, not_before: float) -> PendingJob:
         """As the planner is told of it."""

@@ -42,7 +42,7 @@ def of(context: Context, job: Job) -> Json:
     """What `why` tells of a job that waits, beside the reasons."""
     seen, policies = context.control.what_if()
     if all(one.job_id != job.job_id for one in pending(seen)):  # held, or behind another job
-        return {**told(None), "sooner": [], "holders": []}
+        return {**told(expected_starts(seen, policies).get(job.job_id)), "sooner": [], "holders": []}
     ends = {one.job_id: one.until for one in seen.running}
     return {
         **told(expected_starts(seen, policies).get(job.job_id)),

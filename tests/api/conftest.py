@@ -133,7 +133,11 @@ class Desk:
         waiting = Waiting(self._store, planning.spans(self._config))
         more = None if job is None else waiting.pending(job, job.not_before)
         now = clock.now()
-        return planning.what_if(self._config, tuple(self.views()), waiting.read().at(now), board, now, more), POLICIES
+        asked = waiting.read().at(now)
+        with self._store.read() as r:
+            dependents = waiting.dependents(r)
+        seen = planning.what_if(self._config, tuple(self.views()), asked, board, now, more)
+        return replace(seen, dependents=dependents), POLICIES
 
     def turn(self, job_id: JobId) -> Turn | None:
         return self.turns.get(job_id)

@@ -105,6 +105,18 @@ def test_what_is_to_be_expected(served):
     assert len(served.ask("GET", "/v1/jobs?scope=all")[1]["jobs"]) == 2
 
 
+def test_when_one_is_expected_that_waits_for_another(served):
+    first = served.submit(gpus="1", time="10")
+    served.start(first)
+    served.change_job(first, state=JobState.RUNNING, attempt=1, start_time=5.0)
+    behind = served.submit("1" * 8, gpus="2", time="5", dependency=f"afterok:{first}")
+    never = served.submit("2" * 8, gpus="2", time="5", dependency=f"afternotok:{first}")
+    listed = served.ask("GET", "/v1/jobs?states=PENDING&start=1")[1]["jobs"]
+    assert [(job["job_id"], bool(job["expected_start"])) for job in listed] == [(behind, True), (never, False)]
+    why = served.ask("GET", f"/v1/jobs/{behind}/why")[1]
+    assert (why["expected_start"], len(why["expected_on"])) == (listed[0]["expected_start"], 1)
+
+
 def test_a_job_that_runs_shows_where(served):
     job_id = served.submit(gpus="1")
     served.start(job_id)

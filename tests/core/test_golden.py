@@ -2,6 +2,7 @@
 
 A node is its GPUs, a letter each (`cluster.LETTERS`; `h` belongs to the running job that names it, if one does), or a
 mapping with `gpus` and fields of NodeView. A job is its request and scheduling fields; `t` is its limit in seconds.
+Dependents wait for the end of others or, where it says true, for their beginning.
 Times count from now. Of `starts`, `waits`, `expected` and `sooner` those that are written down are compared, whole;
 a wait is its reason, then words that its detail holds; `nodes` are words of each node's reason.
 """
@@ -20,7 +21,7 @@ from cluster import job, node, snapshot
 from mgpu.core.claims import Claim, claim_of, share_of
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request
 from mgpu.core.outlook import expected_starts
-from mgpu.core.plan import DeviceState, NodeView, PendingJob, Running, Snapshot
+from mgpu.core.plan import Dependent, DeviceState, NodeView, PendingJob, Running, Snapshot
 from mgpu.core.schedule import plan
 from mgpu.core.sooner import sooner
 
@@ -78,12 +79,25 @@ def ended(number: int, one: dict[str, Any]) -> Running:
     return Running(JobId(number), NOW + one["until"], parts, one.get("array"))
 
 
+def dependent(number: int, told: dict[str, Any]) -> Dependent:
+    others = tuple((JobId(other), begins) for other, begins in told["waits_for"].items())
+    return Dependent(pending(number, told["job"]), others)
+
+
 def read(case: dict[str, Any]) -> Snapshot:
     running = case.get("running", {})
     nodes = [view(name, told, running) for name, told in case["nodes"].items()]
     jobs = [pending(number, told) for number, told in case["jobs"].items()]
     ends = tuple(ended(number, one) for number, one in running.items() if "until" in one)
-    return snapshot(nodes, *jobs, running=ends, tasks=Counter(one.array for one in ends if one.array))
+    behind = tuple(
+        Dependent(
+            pending(number, told["job"]), tuple((JobId(other), begins) for other, begins in told["waits_for"].items())
+        )
+        for number, told in case.get("dependents", {}).items()
+    )
+    return snapshot(
+        nodes, *jobs, running=ends, dependents=behind, tasks=Counter(one.array for one in ends if one.array)
+    )
 
 
 def parts(placed: Any) -> str:
