@@ -38,7 +38,8 @@ from mgpu.core.schedule import starts_of
 
 MOST_JOBS = 100  # looked at, of those that are next in line
 MOST_TASKS = 25  # of each array
-MOST_PASSES = 500
+MOST_PASSES = 500  # fewer where there are many nodes: a pass takes the longer, and the master shares its core
+PASSES_OF_A_NODE = 10_000
 _TASKS = 1 << 61  # numbers that no job has
 
 
@@ -106,7 +107,8 @@ class _Future:
 
     def run(self) -> Iterator[tuple[JobId, Expected]]:
         now = self._snapshot.now
-        for _ in range(MOST_PASSES):
+        passes = min(MOST_PASSES, max(10, PASSES_OF_A_NODE // max(1, len(self._views))))
+        for done in range(passes):
             while starts := self._pass(now):
                 for start in starts:
                     yield start.job_id, Expected(now, start.parts)
@@ -114,7 +116,9 @@ class _Future:
                     break
             if not (len(self._queue) or self._dependents) or not self._moments:
                 return
-            now = max(now, heappop(self._moments))
+            # with more ends to come than passes are left, several are taken as one: a start is told a little too late
+            for _ in range(max(1, len(self._moments) // (passes - done))):
+                now = max(now, heappop(self._moments))
             while self._moments and self._moments[0] <= now:
                 heappop(self._moments)
             for one in [one for one in self._running.values() if one.until <= now]:
