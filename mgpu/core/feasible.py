@@ -20,10 +20,12 @@ from mgpu.core.plan import DeviceState, DeviceView, NodeView
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reason` "" = a part could start there now, on `free` devices by kind (one kind "" if kinds may differ)."""
+    """`reason` "" = a part could start there now, on `free` devices by kind (one kind "" if kinds may differ).
+    `of_host`: GPUs are free, and cores or memory are not."""
 
     reason: str
     free: dict[str, tuple[DeviceView, ...]] = field(default_factory=dict)
+    of_host: bool = False
 
 
 def examine(node: NodeView, ask: Ask) -> Verdict:
@@ -32,8 +34,9 @@ def examine(node: NodeView, ask: Ask) -> Verdict:
             return Verdict(reason)
     need = ask.need_on(node.name)
     most = claims.gpus_within(claims.left(node), ask.request, node.share)
+    short = most is not None and most < need
     if not need:
-        return Verdict("", {"": ()}) if most is None or most >= 0 else Verdict(claims.short(node, ask.request, 0))
+        return Verdict(claims.short(node, ask.request, 0), of_host=True) if short else Verdict("", {"": ()})
     free = [device for device in _candidates(node, ask) if device.state is DeviceState.FREE]
     groups: dict[str, list[DeviceView]] = {}
     for device in free:
@@ -41,8 +44,8 @@ def examine(node: NodeView, ask: Ask) -> Verdict:
     enough = {kind: tuple(devices) for kind, devices in groups.items() if len(devices) >= need}
     if not enough:
         return Verdict(_busy(node, ask))
-    if most is not None and most < need:
-        return Verdict(claims.short(node, ask.request, need))
+    if short:
+        return Verdict(claims.short(node, ask.request, need), of_host=True)
     return Verdict("", {kind: within(devices, most) for kind, devices in enough.items()})
 
 

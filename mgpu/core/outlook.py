@@ -39,7 +39,7 @@ from mgpu.core.schedule import starts_of
 MOST_JOBS = 100  # looked at, of those that are next in line
 MOST_TASKS = 25  # of each array
 MOST_PASSES = 500  # fewer where there are many nodes: a pass takes the longer, and the master shares its core
-PASSES_OF_A_NODE = 10_000
+PASSES_OF_A_NODE = 10_000  # passes times nodes
 _TASKS = 1 << 61  # numbers that no job has
 
 
@@ -98,7 +98,7 @@ class _Future:
         self._jobs = {job.job_id: job for job in jobs}
         self._views = {view.name: view for view in snapshot.nodes}
         self._running = {one.job_id: one for one in snapshot.running}
-        self._dependents = [one for one in snapshot.dependents[:MOST_JOBS] if one.waits_for]
+        self._dependents = [one for one in snapshot.dependents if one.waits_for]
         self._begun = set(self._running)
         self._over: set[JobId] = set()
         self._moments = [one.until for one in snapshot.running]

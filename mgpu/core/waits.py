@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 from mgpu.core import claims
@@ -43,6 +43,7 @@ class Explainer:
     before: tuple[NodeView, ...]
     after: tuple[NodeView, ...]
     reservation: Reservation | None
+    _idle: list[NodeView] = field(default_factory=list, init=False, compare=False)  # the nodes without our jobs
 
     def wait(self, blocked: Blocked) -> Wait:
         if blocked.wait is not None:
@@ -61,7 +62,9 @@ class Explainer:
             if self.reservation is not None and _fits(self.after, blocked):
                 return "Priority", f"what it needs is kept for job {self.reservation.job_id}, which is ahead of it"
             return "Priority", "jobs of higher priority start first on what it needs"
-        untold = "" if _fits(tuple(map(_without_jobs, self.after)), blocked) else UNTOLD
+        if not self._idle:
+            self._idle.extend(map(_without_jobs, self.after))
+        untold = "" if _fits(self._idle, blocked) else UNTOLD
         return "Resources", _short_of(self.after, ask) + untold
 
 
@@ -264,15 +267,9 @@ def _short_of_host(nodes: Sequence[NodeView], ask: Ask) -> str:
     """Where GPUs are free, and cores or memory are not; "" = nowhere."""
     found = {}
     for node in nodes:
-        need = ask.need_on(node.name)
         most = claims.gpus_within(claims.left(node), ask.request, node.share)
-        if (
-            node.usable
-            and most is not None
-            and most < need
-            and examine(node, ask).reason == (reason := claims.short(node, ask.request, need))
-        ):
-            found[node.name] = reason
+        if most is not None and most < ask.need_on(node.name) and (verdict := examine(node, ask)).of_host:
+            found[node.name] = verdict.reason
     if not found:
         return ""
     more = f"; the same on {fold([*found][1:])}" if len(found) > 1 else ""

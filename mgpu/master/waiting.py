@@ -8,10 +8,12 @@ happened forgets, and all of it is read anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
+from itertools import islice
 
 from mgpu.core.array import array_of, count, to_come
 from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, still_open
 from mgpu.core.model import Job, JobId
+from mgpu.core.outlook import MOST_JOBS
 from mgpu.core.plan import Dependent, Owner, PendingJob, Wait
 from mgpu.core.queue import Queue
 from mgpu.core.waits import held, waits_for_others
@@ -113,9 +115,10 @@ class Waiting:
         self._dependents.drop(job_id)
 
     def dependents(self, reader: Reader) -> tuple[Dependent, ...]:
-        """Those that wait for others. May be called from any thread."""
-        jobs = [job for job_id in list(self._dependents.all) if (job := self._dependents.get(job_id))]
-        asked = [(job, job.spec.dependency) for job in jobs if job.spec.dependency is not None and not job.held]
+        """Those that wait for others, as many as anybody looks at. May be called from any thread."""
+        jobs = (job for job_id in list(self._dependents.all) if (job := self._dependents.get(job_id)))
+        waiting = ((job, job.spec.dependency) for job in jobs if job.spec.dependency is not None and not job.held)
+        asked = list(islice(waiting, MOST_JOBS))
         facts = reader.facts({other for _, dependency in asked for other in dependency.job_ids})
         return tuple(
             Dependent(self.pending(job, 0.0), still_open(dependency, facts), dependency.either)
