@@ -71,7 +71,7 @@ computes() {
     { read -r command <"/proc/$1/comm"; } 2>/dev/null || return 1
     case $command in
     sh | ash | dash | bash | zsh | ksh* | csh | tcsh | fish | busybox) return 1 ;;
-    env | flock | nohup | setsid | script | stdbuf | tail | tee | timeout | sshd* | sftp-server) return 1 ;;
+    env | flock | head | nohup | setsid | script | stdbuf | tail | tee | timeout | sshd* | sftp-server) return 1 ;;
     nvidia-smi | grep | tr | dd) return 1 ;;
     esac
 }
