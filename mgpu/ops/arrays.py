@@ -150,7 +150,9 @@ def with_tasks(reader: Reader, job: Job) -> list[Job]:
 def require_index(job: Job, indices: Indices) -> None:
     """Raises NotFound unless the array has all of these."""
     if not job.is_array:
-        raise NotFound(f"job {job.job_id} is no array: it has no tasks", f"name it {job.job_id}")
+        name = array.shown_id(job)
+        what = "no array" if name == job.job_id else f"task {name} of an array"
+        raise NotFound(f"job {job.job_id} is {what}: it has no tasks", f"name it {name}")
     there = array.array_of(job.spec.array).indices
     if missing := array.apart(indices, there):
         raise NotFound(

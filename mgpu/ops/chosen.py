@@ -68,6 +68,7 @@ def parse_chosen(payload: Mapping[str, Any], caller: Caller, act: Act) -> Chosen
         partition=words["partition"],
         name=words["name"],
         states=parse_states(words["states"]) or (() if ids else act.states),
+        gone=act.gone,
     )
     return Chosen(parse_request_id(payload), tuple(dict.fromkeys(map(parse_reference, ids))), wanted)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mgpu import clock
-from mgpu.core.array import Reference, array_of, task_name
+from mgpu.core.array import Reference, array_of, shown_id, task_name
 from mgpu.core.errors import NotFound, RequestError
 from mgpu.core.model import Job, JobId, JobState, Part
 from mgpu.ops import render
@@ -67,10 +67,10 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
     job, parts = _look_up(context, caller, wanted.named, wanted.attempt)
     if not parts:
         if wanted.attempt is not None:
-            raise NotFound(f"job {job.job_id} has no attempt {wanted.attempt}", f"the last one is {job.attempt}")
+            raise NotFound(f"job {shown_id(job)} has no attempt {wanted.attempt}", f"the last one is {job.attempt}")
         return Output(b"", 0, job.state.final)
     if wanted.rank >= len(parts):
-        raise NotFound(f"job {job.job_id} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
+        raise NotFound(f"job {shown_id(job)} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
     part = parts[wanted.rank]
     complete = part.collected or part.owes_fence  # looked at before the bytes: all of them are there if it holds
     size = context.spool.size(part.key, wanted.stream)

@@ -14,8 +14,10 @@ from mgpu.core.errors import RequestError
 from mgpu.core.model import Audit, Job, JobKind, JobState
 from mgpu.ops import arrays
 from mgpu.ops.chosen import Act, change_chosen, said_before
+from mgpu.ops.circles import way_back
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
+from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
 
@@ -28,7 +30,7 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
     def change(writer: Writer, job: Job, mark: str) -> None:
         if said_before(writer, job, "requeue", mark):
             return
-        after = _again(job, caller)
+        after = _again(writer, job, caller)
         if hold:
             after = lifecycle.hold_next(after, caller.user, admin=job.uid != caller.uid)
         writer.save_job(after, job)
@@ -50,7 +52,7 @@ def _revive(writer: Writer, caller: Caller, of: Job, indices: Indices, mark: str
         if said_before(writer, of, "requeue", mark):
             return
         raise RequestError(f"job {render_reference(Reference(of.job_id, indices))} waits already")
-    _require_again(of)
+    _require_again(writer, of)
     others_wait = of.state is JobState.PENDING and bool(to_come(of))
     after = arrays.revive(writer, of, gone, caller.user, now)
     if hold:
@@ -59,17 +61,20 @@ def _revive(writer: Writer, caller: Caller, of: Job, indices: Indices, mark: str
     writer.audit(Audit(now, caller.user, "requeue", job_id=of.job_id, detail=mark))
 
 
-def _require_again(job: Job) -> None:
+def _require_again(reader: Reader, job: Job) -> None:
     number = shown_id(job)
     if job.spec.kind is not JobKind.BATCH:
         raise RequestError(f"job {number} is an srun, whose command has its output: run it again")
     if not job.spec.requeue:
         raise RequestError(f"job {number} was submitted with --no-requeue: submit it again")
+    dependency = None if job.state is JobState.PENDING else job.spec.dependency
+    if dependency is not None and (way := way_back(reader, job, dependency)):
+        raise RequestError(way, "mgpu update --dependency none, of one of these that waits, opens the circle")
 
 
-def _again(job: Job, caller: Caller) -> Job:
+def _again(writer: Writer, job: Job, caller: Caller) -> Job:
     """Of an array comes here what waits already: what else there is of one are tasks."""
-    _require_again(job)
+    _require_again(writer, job)
     number = shown_id(job)
     if job.state is JobState.PENDING:
         raise RequestError(f"job {number} waits already")

@@ -5,7 +5,7 @@ Of a job that runs only the limit can be changed; the master tells its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,10 +13,10 @@ from mgpu import clock
 from mgpu.core import payload as read
 from mgpu.core.array import Reference, shown_id
 from mgpu.core.ask import impossible
-from mgpu.core.dependency import circle, parse_dependency, render_dependency
+from mgpu.core.dependency import parse_dependency, render_dependency
 from mgpu.core.errors import RequestError
 from mgpu.core.hostlist import fold
-from mgpu.core.model import Audit, ConditionKind, Dependency, Job, JobId, JobSpec, JobState
+from mgpu.core.model import Audit, Dependency, Job, JobSpec, JobState
 from mgpu.core.partitions import admit, new_limit
 from mgpu.core.plan import NodeView
 from mgpu.core.request import MAX_PRIORITY, parse_names
@@ -25,7 +25,8 @@ from mgpu.core.timelimit import render_time_limit
 from mgpu.ops.arrays import find_row, name_rows, with_tasks
 from mgpu.ops.begin import parse_begin
 from mgpu.ops.chosen import AlreadyEnded
-from mgpu.ops.context import Caller, Context, find_job, require_owner
+from mgpu.ops.circles import way_back
+from mgpu.ops.context import Caller, Context, require_owner
 from mgpu.ops.render import Json, moment
 from mgpu.ops.submit import known_facts, parse_request_id, require_manners
 from mgpu.store.reading import Reader
@@ -148,29 +149,9 @@ def _dependency(writer: Writer, job: Job, text: str) -> Dependency | None:
     dependency = parse_dependency(text, keep=before is not None and before.keep)
     dependency = name_rows(writer, dependency, clock.now())
     known_facts(writer, dependency)
-
-    def waits_for(job_id: JobId) -> Iterable[JobId]:
-        other = job if job_id == job.job_id else writer.job(job_id)
-        if other is None or other.state is not JobState.PENDING:
-            return ()
-        asked = dependency if other is job else other.spec.dependency
-        return () if asked is None else _waited_for(writer, other, asked)
-
-    if round_trip := circle(job.job_id, waits_for):
-        way = " for ".join(f"job {shown_id(find_job(writer, job_id))}" for job_id in round_trip[1:])
-        raise RequestError(f"--dependency: job {shown_id(job)} would wait for itself, that is for {way}")
+    if way := way_back(writer, job, dependency):
+        raise RequestError(f"--dependency: {way}")
     return dependency
-
-
-def _waited_for(reader: Reader, job: Job, dependency: Dependency) -> list[JobId]:
-    """Who waits for the end of an array waits for each of its tasks; it has started without those that are jobs."""
-    found = list(dependency.job_ids)
-    ends = {condition.job_id for condition in dependency.conditions if condition.kind is not ConditionKind.AFTER}
-    found += [task.job_id for job_id in ends if job_id is not None for task in reader.active_tasks(job_id)]
-    if dependency.singleton:
-        names = next(iter(reader.names([job.job_id])))
-        found += [other for other, _, _ in reader.namesakes(*names) if other < (job.array_id or job.job_id)]
-    return found
 
 
 def _said(name: str, job: Job) -> str:

@@ -41,7 +41,8 @@ Scope = Literal["active", "ended", "all"]
 class JobFilter:
     """Which jobs. Empty = not filtered by that. `node` = the current or last attempt has a part there; `ids` are rows'
     numbers, `named` is what somebody calls jobs. `limit` keeps the oldest of the active jobs, else the newest: of
-    those that ended the last to do so."""
+    those that ended the last to do so. `gone`: where CANCELLED is among the states, arrays as well that are in another,
+    of which tasks were cancelled before they began."""
 
     scope: Scope = "active"
     user: str = ""
@@ -52,6 +53,7 @@ class JobFilter:
     ids: tuple[JobId, ...] = ()
     named: tuple[Reference, ...] = ()
     limit: int | None = None
+    gone: bool = False
 
 
 def _given_jobs() -> ScalarSelect[Any] | Select[Any]:
@@ -343,14 +345,15 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
     for name in ("user", "partition", "name"):
         if getattr(wanted, name):
             conditions.append(column[name] == getattr(wanted, name))
+    with_gone = [column.dropped != ""] if wanted.gone and JobState.CANCELLED in wanted.states else []
     if wanted.states:
-        conditions.append(column.state.in_([str(state) for state in wanted.states]))
+        conditions.append(or_(column.state.in_([str(state) for state in wanted.states]), *with_gone))
     if wanted.named:
         conditions.append(or_(*map(_is_named, wanted.named)))
     if wanted.ids:
         conditions.append(column.job_id.in_(_given_jobs().params(ids=_each(wanted.ids))))
     else:
-        conditions.append(_SHOWS_ITSELF)
+        conditions.append(or_(_SHOWS_ITSELF, *with_gone))
     if wanted.node:
         part = tables.parts.c
         there = select(part.rank).where(

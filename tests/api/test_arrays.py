@@ -85,7 +85,7 @@ def test_tasks_are_named_by_array_and_index(served: Served) -> None:
     assert served.ask("GET", f"/v1/jobs/{array}")[1]["tasks"] == {"PENDING": 4, "RUNNING": 1}
     assert served.ask("GET", f"/v1/jobs/{array}_3")[1]["number"] == task
     refused = [served.ask("GET", f"/v1/jobs/{name}")[1]["error"]["message"] for name in (f"{array}_4", f"{task}_1")]
-    assert refused == [f"array {array} has no task 4", f"job {task} is no array: it has no tasks"]
+    assert refused == [f"array {array} has no task 4", f"job {task} is task {array}_3 of an array: it has no tasks"]
     [gpu, *_] = served.ask("GET", "/v1/nodes/gpu01")[1]["gpus"]
     assert (gpu["job_id"], gpu["reason"]) == (f"{array}_3", f"held by job {array}_3")
     waits = served.submit("cdcdcdcd", gpus="1", nodelist="gpu01")

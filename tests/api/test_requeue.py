@@ -99,8 +99,7 @@ def test_tasks_that_never_began_come_after_all(served: Served) -> None:
     assert requeue(served, "a5a5a5a5", ids=[f"{array_id}_[4,7]"])["requeued"] == [f"{array_id}_[4,7]"]
     array = served.job(array_id)
     assert (array.state, array.rest, array.dropped) == (JobState.PENDING, "4,7", "0-2,5-6,8-9")
-    assert requeue(served, "a6a6a6a6", states="CANCELLED")["requeued"] == [f"{array_id}_3"]
-    assert requeue(served, "a7a7a7a7", ids=[array_id])["requeued"] == [array_id]
+    assert requeue(served, "a6a6a6a6", states="CANCELLED")["requeued"] == [array_id, f"{array_id}_3"]
     assert (served.job(array_id).rest, served.job(array_id).dropped) == ("0-2,4-9", "")
 
 
@@ -115,6 +114,45 @@ def test_by_a_filter_an_array_is_named_if_something_is_done(served: Served) -> N
     served.ask("POST", "/v1/cancel", {"request_id": "ffffffff", "ids": [array_id]})
     answer = requeue(served, "a2a2a2a2", states="CANCELLED")
     assert answer == {"requeued": [array_id, f"{array_id}_0"], "errors": []}
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.FAILED])
+def test_by_state_tasks_that_never_began_whatever_became_of_the_array(served: Served, state: JobState) -> None:
+    array_id = batch(served, "aaaaaaaa", array="0-3")
+    served.ask("POST", "/v1/hold", {"request_id": "eeeeeeee", "ids": [f"{array_id}_0"]})  # now it is a row
+    task = JobId(served.ask("GET", f"/v1/jobs/{array_id}_0")[1]["number"])
+    served.ask("POST", "/v1/cancel", {"request_id": "ffffffff", "ids": [f"{array_id}_[1-3]"]})
+    served.change_job(task, state=state, attempt=1)
+    served.change_job(array_id, state=state)
+    assert requeue(served, "a1a1a1a1", states="TIMEOUT")["requeued"] == []
+    assert requeue(served, "a2a2a2a2", states="CANCELLED") == {"requeued": [array_id], "errors": []}
+    array = served.job(array_id)
+    assert (array.state, array.rest, array.dropped) == (JobState.PENDING, "1-3", "")
+    assert served.job(task).state is state
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.COMPLETED])
+def test_what_would_close_a_circle_is_refused(served: Served, state: JobState) -> None:
+    first = batch(served, "aaaaaaaa")
+    second = batch(served, "bbbbbbbb", dependency=f"afterok:{first}")
+    array_id = batch(served, "dddddddd", array="0-1", dependency=f"afterok:{second}")
+    after = batch(served, "eeeeeeee", dependency=f"afterany:{array_id}")
+    served.change_job(second, state=state, attempt=1)
+    served.ask("POST", f"/v1/jobs/{first}/update", {"request_id": "cccccccc", "dependency": f"afterok:{second}"})
+    answer = requeue(served, "a1a1a1a1", ids=[second])
+    way = f"for job {first} for job {second}"
+    assert answer["errors"][0]["message"] == f"job {second} would wait for itself, that is {way}"
+    assert (answer["requeued"], served.job(second).state, served.job(second).stop) == ([], state, "")
+    # a task, by one that waits for its array
+    served.ask("POST", "/v1/hold", {"request_id": "abababab", "ids": [f"{array_id}_1"]})  # now it is a row
+    served.ask("POST", "/v1/cancel", {"request_id": "acacacac", "ids": [array_id]})
+    served.ask("POST", f"/v1/jobs/{second}/update", {"request_id": "adadadad", "dependency": f"afterok:{after}"})
+    served.change_job(second, state=JobState.PENDING)
+    served.ask("POST", f"/v1/jobs/{second}/update", {"request_id": "aeaeaeae", "dependency": f"afterok:{after}"})
+    for name in (f"{array_id}_1", f"{array_id}_0"):
+        refused = requeue(served, "a2a2a2a2", ids=[name])["errors"][0]["message"]
+        assert refused.endswith(f"for job {second} for job {after} for job {name[:-2] if name[-1] == '0' else name}")
+    assert requeue(served, "a3a3a3a3", ids=[first])["errors"][0]["message"] == f"job {first} waits already"
 
 
 @pytest.mark.parametrize("who", ["user", "admin"])
