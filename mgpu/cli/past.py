@@ -35,7 +35,8 @@ def _logged(number: int, job: dict[str, Any]) -> LoggedJob | None:
         request = Request(gpus=sum(sizes), nodes=len(sizes))
     limit = job.get("time_limit_s")
     user, queue = job.get("user") or "", job.get("partition") or ""
-    return LoggedJob(JobId(number), submit, end - start, request, user, limit and max(limit, end - start), queue)
+    limit = limit and max(limit, end - start)
+    return LoggedJob(JobId(number), submit, end - start, request, user, limit, queue, str(job["job_id"]))
 
 
 def present_nodes(session: Session) -> str:

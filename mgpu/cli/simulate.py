@@ -204,14 +204,14 @@ def draw(path: str, results: Sequence[tuple[Way, Sequence[Ran]]], nodes: Sequenc
 def write_csv(path: str, results: Sequence[tuple[Way, Sequence[Ran]]]) -> None:
     import csv
 
-    with open(path, "w", newline="") as file:
+    with open(path, "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(("way", "job_id", "user", "gpus", "submit_time", "start_time", "end_time", "wait_s"))
         for way, ran in results:
             for one in ran:
                 job = one.job
                 rows.writerow(
-                    (way.name, job.job_id, job.user, one.gpus, job.submit, one.start, one.end, f"{one.wait_s:g}")
+                    (way.name, job.name, job.user, one.gpus, job.submit, one.start, one.end, f"{one.wait_s:g}")
                 )
 
 

@@ -3,14 +3,15 @@
 SWF: 18 numbers a line, `;` begins a comment, -1 = not known (Feitelson, Parallel Workloads Archive,
 https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). A processor there counts as a GPU here.
 
-CSV: submit_time, duration, gpus, and where known nodes, gpus_per_node, user, vc, requested_time; in any order,
-with other columns passed over. Times in seconds.
+CSV: submit_time, duration, gpus, and where known job_id, nodes, gpus_per_node, user, vc, requested_time; in any
+order, with other columns passed over. Times in seconds.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from mgpu.core.model import JobId, Request
@@ -53,7 +54,8 @@ def _swf(lines: Iterable[str]) -> Iterator[LoggedJob]:
         processors = used if used > 0 else max(asked, 0)
         limit = values[8] if values[8] > 0 else None
         user, queue = (str(int(values[at])) if values[at] >= 0 else "" for at in (11, 14))
-        yield _job(number, values[1], values[3], Request(gpus=processors), user, queue, limit)
+        job = _job(number, values[1], values[3], Request(gpus=processors), user, queue, limit)
+        yield replace(job, name=fields[0])
 
 
 def _csv(lines: Iterable[str]) -> Iterator[LoggedJob]:
@@ -68,7 +70,8 @@ def _csv(lines: Iterable[str]) -> Iterator[LoggedJob]:
             request = _request(row)
         except (TypeError, ValueError):
             raise JobLogError(f"line {number}: not a job: {','.join(filter(None, row.values()))[:80]}") from None
-        yield _job(number - 1, submit, duration, request, row.get("user") or "", row.get("vc") or "", limit)
+        job = _job(number - 1, submit, duration, request, row.get("user") or "", row.get("vc") or "", limit)
+        yield replace(job, name=row.get("job_id") or str(number - 1))
 
 
 def _request(row: Mapping[str, str]) -> Request:

@@ -23,7 +23,7 @@ from mgpu.core.schedule import starts_of
 @dataclass(frozen=True, slots=True)
 class LoggedJob:
     """One line of a job log; times in seconds. `requested_s`: the limit its user gave; None = the log does not say, and
-    the planner is told the true duration."""
+    the planner is told the true duration. `name`: its number in the log, any word, perhaps not alone with it."""
 
     job_id: JobId
     submit: float
@@ -32,6 +32,7 @@ class LoggedJob:
     user: str = ""
     requested_s: float | None = None
     queue: str = ""  # partition, virtual cluster
+    name: str = ""
 
     @property
     def span_s(self) -> float:

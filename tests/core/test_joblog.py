@@ -30,6 +30,12 @@ def test_the_standard_workload_format() -> None:
     assert (first.user, first.queue, first.requested_s, first.span_s) == ("7", "2", 90, 90)
 
 
+def test_jobs_are_called_as_in_the_log() -> None:
+    assert [job.name for job in read_log(SWF.splitlines(keepends=True))] == ["2", "1"]
+    assert [job.name for job in read_log(CSV.splitlines(keepends=True))] == ["8", "7"]
+    assert [job.name for job in read_log(["submit_time,duration,gpus", "0,1,1", "5,1,1"])] == ["1", "2"]
+
+
 def test_csv() -> None:
     later, sooner = sorted(read_log(CSV.splitlines(keepends=True)), key=lambda job: -job.submit)
     assert (later.user, later.queue, later.requested_s) == ("ann", "a", 7200)
