@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.core.model import NodeName
-from mgpu.core.plan import Batch, Bounds, Limits, NodeView, Owner, PlacedPart, Scope, Used, Wait
+from mgpu.core.plan import Batch, Bounds, DeviceState, Limits, NodeView, Owner, PlacedPart, Scope, Used, Wait
 
 CODES = {"user": "UserLimit", "account": "AccountLimit", "partition": "PartitionLimit"}
 Held = Iterable[tuple[Sequence[str], int]]  # of each part: the partitions of its node, and the GPUs
@@ -51,13 +51,13 @@ def charge(used: dict[Scope, Used], owner: Owner, named: str, held: Held, bounds
         used[scope] = Used(before.gpus + gpus, before.jobs + 1, before.gpu_hours)
 
 
-def over(scope: Scope, limits: Limits, used: Used, gpus: int) -> str:
+def over(scope: Scope, limits: Limits, used: Used, gpus: int, asks: str = "asks for") -> str:
     """Why a job with so many GPUs may not start, "" = it may."""
     where = f" in partition {scope.name}" if scope.kind == "partition" else ""
     who = scope.user or (f"account {scope.name}" if scope.kind == "account" else "its jobs")
     have = "have" if who == "its jobs" else "has"
     if limits.gpus is not None and used.gpus + gpus > limits.gpus:
-        return f"{who} {have} {used.gpus} of at most {limits.gpus} GPUs{where}, this job asks for {gpus}"
+        return f"{who} {have} {used.gpus} of at most {limits.gpus} GPUs{where}, this job {asks} {gpus}"
     if limits.jobs is not None and used.jobs >= limits.jobs:
         return f"{who} {have} {used.jobs} of at most {limits.jobs} running jobs{where}"
     if limits.gpu_hours is not None and used.gpu_hours >= limits.gpu_hours:
@@ -107,23 +107,62 @@ class Tally:
                 return Wait(CODES[scope.kind], words)
         return None
 
-    def closed(self, batch: Batch) -> tuple[tuple[NodeName, str], ...]:
-        """The nodes that partitions over a limit close to it, each with the reason."""
+    def closed(self, batch: Batch) -> dict[NodeName, Wait]:
+        """The nodes that limits close to it, each with the reason: those of partitions that are over theirs, and to a
+        job that takes whole nodes those that have too many GPUs."""
         owner, named = batch.owner or Owner(""), batch.request.partition
+        if batch.request.exclusive:
+            found = {node.name: self._whole(owner, named, (node.name,), _size(node)) for node in self.nodes.values()}
+            return {name: wait for name, wait in found.items() if wait is not None}
         reasons: dict[str, str] = {}
         for name in named.split(",") if named else self.bounds.partitions:
-            for scope, limits in partition_scopes(name, owner, self.bounds):
-                if limits and (words := over(scope, limits, self.used.get(scope, Used()), batch.gpus)):
-                    reasons.setdefault(name, words)
+            if words := self._partition(name, owner, batch.gpus):
+                reasons[name] = words
         if not reasons:
-            return ()
-        found = []
+            return {}
+        closed = {}
         for node in self.nodes.values():
             names = via(named, node.partitions)
             if names and all(name in reasons for name in names):
-                found.append((node.name, reasons[names[0]]))
-        return tuple(found)
+                closed[node.name] = Wait(CODES["partition"], reasons[names[0]])
+        return closed
+
+    def beyond(self, batch: Batch, parts: Sequence[PlacedPart]) -> Wait | None:
+        """Of one that takes whole nodes, which together are more than it may have."""
+        if not batch.request.exclusive or len(parts) < 2:
+            return None
+        gpus = sum(len(part.uuids) for part in parts)
+        names = [part.node for part in parts]
+        return self._whole(batch.owner or Owner(""), batch.request.partition, names, gpus)
+
+    def _whole(self, owner: Owner, named: str, nodes: Sequence[NodeName], gpus: int) -> Wait | None:
+        for scope, limits in scopes(owner, self.bounds):
+            if limits and (words := over(scope, limits, self.used.get(scope, Used()), gpus, "takes")):
+                return Wait(CODES[scope.kind], words)
+        for node in nodes:
+            names = via(named, self.nodes[node].partitions)
+            reasons = [self._partition(name, owner, gpus, "takes") for name in names]
+            if names and all(reasons):
+                return Wait(CODES["partition"], reasons[0])
+        return None
+
+    def _partition(self, name: str, owner: Owner, gpus: int, asks: str = "asks for") -> str:
+        for scope, limits in partition_scopes(name, owner, self.bounds):
+            if limits and (words := over(scope, limits, self.used.get(scope, Used()), gpus, asks)):
+                return words
+        return ""
 
     def took(self, batch: Batch, parts: Sequence[PlacedPart]) -> None:
         held = [(self.nodes[part.node].partitions, len(part.uuids)) for part in parts]
         charge(self.used, batch.owner or Owner(""), batch.request.partition, held, self.bounds)
+
+
+def _size(node: NodeView) -> int:
+    """The GPUs that a job with the node for itself alone has."""
+    return sum(device.state is not DeviceState.UNHEALTHY for device in node.devices)
+
+
+def least_whole(parts: int, named: str, nodes: Sequence[NodeView]) -> int:
+    """The GPUs that a job with so many nodes for itself alone has at least."""
+    sizes = sorted(_size(node) for node in nodes if not named or via(named, node.partitions))
+    return sum(sizes[:parts])

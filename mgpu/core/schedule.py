@@ -21,7 +21,7 @@ from math import inf
 
 from mgpu.core import claims, shortcut
 from mgpu.core.claims import NOT_COUNTED
-from mgpu.core.limits import CODES, Tally
+from mgpu.core.limits import Tally
 from mgpu.core.memory import Examined, Memory
 from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.occupancy import taken
@@ -142,13 +142,12 @@ class _Planner:
             return Blocked(known.ask)
         if wait := tally.wait(batch):
             return Blocked(known.ask, wait)
-        closed = tally.closed(batch)
-        if not closed:
+        waits = tally.closed(batch)
+        if not waits:
             return self._no_chance(batch, job) or self._answer(batch, job)
-        names = {name for name, _ in closed}
-        if names >= known.allowed:
-            return Blocked(known.ask, Wait(CODES["partition"], closed[0][1]))
-        return self._answer(batch, job, closed)
+        if known.allowed and waits.keys() >= known.allowed:
+            return Blocked(known.ask, next(wait for name, wait in waits.items() if name in known.allowed))
+        return self._answer(batch, job, tuple([(name, wait.detail) for name, wait in waits.items()]))
 
     def _known(self, batch: Batch, closed: Closed = ()) -> Examined:
         """Kept while the plan is made: much goes by its identity."""
@@ -190,6 +189,8 @@ class _Planner:
             return Blocked(known.ask, ahead=first)
         try:
             if parts := self._fit(batch, known, policy):
+                if self.tally is not None and (wait := self.tally.beyond(batch, parts)):
+                    return Blocked(known.ask, wait)
                 self._take(batch, job, parts)
                 return Start(job.job_id, parts)
             return self._turn_away(batch, job, known, policy)

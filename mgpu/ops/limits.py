@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgpu.core.errors import NotAllowed, RequestError
-from mgpu.core.limits import partition_scopes, scopes, too_wide
+from mgpu.core.limits import least_whole, partition_scopes, scopes, too_wide
 from mgpu.core.model import JobSpec
 from mgpu.core.plan import Owner
 from mgpu.core.shape import shape_of
@@ -15,9 +15,15 @@ def require_possible(context: Context, spec: JobSpec, user: str) -> None:
     bounds = context.config.bounds
     if bounds is None:
         return
-    gpus, named = shape_of(spec.request).total, spec.request.partition
-    if reason := too_wide(gpus, Owner(user, spec.account), named, context.control.views(), bounds):
+    shape, named, views = shape_of(spec.request), spec.request.partition, context.control.views()
+    owner = Owner(user, spec.account)
+    if reason := too_wide(shape.total, owner, named, views, bounds):
         raise RequestError(reason)
+    if not spec.request.exclusive:
+        return
+    whole = least_whole(max(1, len(shape.sizes)), named, [view for view in views if view.name in shape.named] or views)
+    if reason := too_wide(whole, owner, named, views, bounds):
+        raise RequestError(f"--exclusive takes all GPUs of a node: {reason.partition(':')[0]}", "leave out --exclusive")
 
 
 def require_room(context: Context, reader: Reader, spec: JobSpec, user: str) -> None:

@@ -286,6 +286,9 @@ def test_limits_refuse_what_is_too_much(served):
     status, answer = served.ask("POST", "/v1/jobs", submission("aaaaaaaa", gpus="4"))
     assert (status, answer["error"]["code"]) == (400, "bad_request")
     assert answer["error"]["message"] == "needs 4 GPUs, a user may have 3 at once: use -G 3"
+    status, answer = served.ask("POST", "/v1/jobs", submission("aaaaaaaa", gpus="2", nodes="2", exclusive=True))
+    told = "--exclusive takes all GPUs of a node: needs 4 GPUs, a user may have 3 at once"
+    assert (status, answer["error"]["message"]) == (400, told)
     served.submit("bbbbbbbb")
     status, answer = served.ask("POST", "/v1/jobs", submission("cccccccc"))
     assert (status, answer["error"]["code"]) == (403, "not_allowed")

@@ -10,7 +10,7 @@ from cluster import job, node, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgpu.core.limits import charge, partition_scopes, scopes, too_wide
+from mgpu.core.limits import charge, least_whole, partition_scopes, scopes, too_wide
 from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.outlook import expected_starts
 from mgpu.core.plan import Bounds, Limits, Owner, PendingJob, Running, Scope, Snapshot, Used
@@ -94,19 +94,44 @@ def test_what_could_never_start(gpus: int, named: str, words: str) -> None:
     assert too_wide(gpus, ANN, named, NODES, bounds) == words
 
 
+def test_whole_nodes_count_as_what_they_have() -> None:
+    ann = Scope("user", "", "ann")
+    bounds = Bounds(Limits(gpus=7), partitions={"p": (Limits(gpus=3), Limits())}, used={ann: Used(4, 1)})
+    mine = waiting(1, ANN, exclusive=True)
+    assert why(planned(bounds, mine), 1) == ("UserLimit", "ann has 4 of at most 7 GPUs, this job takes 4")
+    made = planned(replace(bounds, used={}), mine, waiting(2, ANN, exclusive=True), waiting(3, BOB, exclusive=True))
+    assert where(made) == {1: ["b"], 3: ["c"]}  # a's partition allows three
+    assert why(made, 2)[0] == "UserLimit"
+    two = waiting(1, ANN, gpus=2, nodes=2, exclusive=True)
+    assert why(planned(replace(bounds, used={}), two), 1) == (
+        "UserLimit",
+        "ann has 0 of at most 7 GPUs, this job takes 8",
+    )
+    assert where(planned(Bounds(Limits(gpus=8)), two)) == {1: ["a", "b"]}
+    small = [node("d", ".."), node("e", "....")]
+    assert where(plan(snapshot(small, mine, bounds=Bounds(Limits(gpus=3))))) == {1: ["d"]}
+    assert (least_whole(1, "", small), least_whole(2, "", small), least_whole(1, "p", NODES)) == (2, 6, 4)
+
+
 SOME = st.builds(Limits, st.none() | st.integers(0, 5), st.none() | st.integers(0, 3))
 BOUNDS = st.builds(
     lambda user, account, whole, each: Bounds(user, {"x": account}, {"p": (whole, each)}), SOME, SOME, SOME, SOME
 )
 JOBS = st.lists(
-    st.tuples(st.sampled_from([ANN, BOB, CAT]), st.integers(0, 5), st.sampled_from(["", "p", "q", "p,q"])), max_size=8
+    st.tuples(
+        st.sampled_from([ANN, BOB, CAT]), st.integers(0, 5), st.sampled_from(["", "p", "q", "p,q"]), st.booleans()
+    ),
+    max_size=8,
 )
 
 
 @settings(max_examples=60, deadline=None)
 @given(BOUNDS, JOBS)
 def test_no_plan_goes_over_a_limit_and_none_waits_for_somebody_elses(bounds: Bounds, drawn: list[Any]) -> None:
-    jobs = [waiting(at, owner, gpus=gpus, partition=named) for at, (owner, gpus, named) in enumerate(drawn, 1)]
+    jobs = [
+        waiting(at, owner, gpus=gpus, partition=named, exclusive=alone)
+        for at, (owner, gpus, named, alone) in enumerate(drawn, 1)
+    ]
     seen: Snapshot = snapshot(NODES, *jobs, bounds=bounds)
     made = plan(seen)
     assert made == plan(seen)
