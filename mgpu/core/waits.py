@@ -20,6 +20,7 @@ from mgpu.core.rooms import alike, offer, room_of
 from mgpu.core.timelimit import render_time_limit
 
 NodeReason = tuple[NodeName, str]
+_KEPT = "what it needs is kept for job"
 UNTOLD = "; nobody can tell when, so nothing is kept for it: it needs GPUs that no job of ours will give back"
 
 
@@ -48,7 +49,9 @@ class Explainer:
     def wait(self, blocked: Blocked) -> Wait:
         if blocked.wait is not None:
             return blocked.wait
-        return Wait(*self._why(blocked), NodeReasons(self.after, blocked.ask))
+        code, detail = self._why(blocked)
+        kept = self.reservation if detail.startswith(_KEPT) else None
+        return Wait(code, detail, NodeReasons(self.after, blocked.ask, kept))
 
     def _why(self, blocked: Blocked) -> tuple[str, str]:
         ask = blocked.ask
@@ -60,7 +63,7 @@ class Explainer:
             return unusable
         if _fits(self.before, blocked):
             if self.reservation is not None and _fits(self.after, blocked):
-                return "Priority", f"what it needs is kept for job {self.reservation.job_id}, which is ahead of it"
+                return "Priority", f"{_KEPT} {self.reservation.job_id}, which is ahead of it"
             return "Priority", "jobs of higher priority start first on what it needs"
         if not self._idle:
             self._idle.extend(map(_without_jobs, self.after))
@@ -78,11 +81,12 @@ def _without_jobs(node: NodeView) -> NodeView:
 
 
 class NodeReasons(Sequence[NodeReason]):
-    """What keeps a part of the job from each node, in the inventory's order."""
+    """What keeps a part of the job from each node, in the inventory's order. `kept`: for whom what it needs is."""
 
-    def __init__(self, nodes: Sequence[NodeView], ask: Ask) -> None:
+    def __init__(self, nodes: Sequence[NodeView], ask: Ask, kept: Reservation | None = None) -> None:
         self._nodes = nodes
         self._ask = ask
+        self._kept = kept
 
     @overload
     def __getitem__(self, at: int) -> NodeReason: ...
@@ -106,7 +110,11 @@ class NodeReasons(Sequence[NodeReason]):
         return repr(tuple(self))
 
     def _reason(self, node: NodeView) -> NodeReason:
-        return node.name, examine(node, self._ask).reason or partly(node, self._ask)
+        if reason := examine(node, self._ask).reason:
+            return node.name, reason
+        if self._kept is not None and any(part.node == node.name for part in self._kept.parts):
+            return node.name, f"what is free there is kept for job {self._kept.job_id}"
+        return node.name, partly(node, self._ask)
 
 
 class Waits(Mapping[JobId, Wait]):
