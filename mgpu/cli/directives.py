@@ -113,7 +113,7 @@ def _value(option: Option, attached: bool, value: str, rest: list[str], where: s
         return True
     if attached:
         return value
-    if option.bare:
+    if option.bare and not option.takes(rest):
         return option.bare
     if not rest:
         raise bad_request(f"{where} needs a value ({option.metavar})", "write it behind the option")

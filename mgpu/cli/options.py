@@ -33,7 +33,7 @@ CARE = [
     Option("-p --partition", "NAME", "Partition to run in."),
     Option("-A --account", "NAME", "Whose share of the GPUs it uses; default: the first account that lists you."),
     Option("--priority", "N", "Higher runs earlier; above 0 for admins."),
-    Option("--nice", "N", "Let others go first: so much lower a priority."),
+    Option("--nice", "N", "Let others go first: so much lower a priority (100 if not said).", bare="100"),
     Option("-H --hold", "", "Queue it held: it waits until `mgpu release`."),
     Option(
         "-d --dependency",

@@ -11,7 +11,8 @@ from mgpu.lean_typing import Any
 
 class Option:
     """`flags`: "-G --gpus"; `metavar` "" = a switch. `key`: its name in the function, else the last flag's. `least`: it
-    is a whole number, no less than that. `bare`: its value when none is attached, as in Slurm's -I[s]."""
+    is a whole number, no less than that. `bare`: its value when none is attached, as in Slurm's -I[s]; a whole number
+    behind it is its value as well, unless its metavar stands in brackets."""
 
     def __init__(
         self,
@@ -31,6 +32,12 @@ class Option:
         self.least = least
         self.repeated = repeated
         self.bare = bare
+
+    def takes(self, following: Sequence[str]) -> bool:
+        """Of one with a `bare`: whether the word behind it is its value. "" = an unset variable, to be refused."""
+        if not following or self.metavar.startswith("["):
+            return False
+        return not following[0] or following[0].lstrip("-").isdigit()
 
     @property
     def absent(self) -> Any:
@@ -169,7 +176,7 @@ def split(args: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str]
         option = valued.get(name)
         if option is None or not alone:
             before.append(arg)
-        elif option.bare:
+        elif option.bare and not option.takes(args[position : position + 1]):
             _no_number_behind(arg, args[position : position + 1])
             before.append(arg + ("=" if arg.startswith("--") else "") + option.bare)
         else:

@@ -110,6 +110,8 @@ MEANINGS = [
     ("-J a\\ b -t5", {"job_name": "a b", "time": "5"}),
     ("--exclusive --no-requeue --requeue", {"exclusive": True}),
     ("--open-mode=truncate", {}),
+    ("--nice --hold", {"nice": "100", "hold": True}),
+    ("--nice -5 -t5", {"nice": "-5", "time": "5"}),
 ]
 
 
