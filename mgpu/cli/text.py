@@ -94,10 +94,15 @@ def table(
     room = terminal_columns()
     excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - room if room else 0
     # where that is not enough, all give way, the last columns first: a line that wraps is harder to read than one cut
-    for number, least in [*shrink, *((number, LEAST_COLUMNS) for number in reversed(range(len(widths))))]:
+    for number, least in [*shrink, *((number, LEAST_COLUMNS) for number in reversed(range(1, len(widths))))]:
         given = max(0, min(excess, widths[number] - least))
         widths[number] -= given
         excess -= given
+    # what the first one names is what the others are told of: rather than cut it, the last are left out
+    while excess > 0 and len(widths) > 2:
+        columns.pop()
+        excess -= widths.pop() + 2
+    widths[0] -= max(0, min(excess, widths[0] - LEAST_COLUMNS))
     colour = colourful()
     padded = [
         _padded(column, width, number in right, colour)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from mgpu.core import capacity as cap
 from mgpu.core import claims
 from mgpu.core.amounts import gib, typed_at_most
-from mgpu.core.devices import indices, labels
+from mgpu.core.devices import indices, labels, listed
 from mgpu.core.gputype import accepted_kinds, known_types, no_such_type
 from mgpu.core.model import NodeName, Request
 from mgpu.core.plan import NodeView
@@ -188,7 +188,7 @@ def _no_index(ask: Ask, allowed: Sequence[NodeView]) -> str:
     nearest = min(lacking, key=lambda item: item[0])[1]
     there = cap.known_indices(nearest) or ()
     missing_there = [index for index in ask.request.gpu_ids if index not in there]
-    text = f"{nearest.name} has no GPU {','.join(map(str, missing_there))}: its GPUs are {','.join(map(str, there))}"
+    text = f"{nearest.name} has no GPU {listed(missing_there)}: its GPUs are {listed(there)}"
     return f"--gpu-ids: {text}" if len(lacking) == 1 else f"--gpu-ids: no node has all of these; {text}"
 
 

@@ -18,7 +18,12 @@ def describe(devices: Iterable[DeviceView]) -> str:
 
 def indices(devices: Iterable[DeviceView]) -> str:
     """`0,1,2`"""
-    return ",".join(label(device.index) for device in devices)
+    return listed(device.index for device in devices)
+
+
+def listed(found: Iterable[int]) -> str:
+    """`1,0.0,0.1` where GPU 0 is cut up"""
+    return ",".join(map(label, found))
 
 
 def labels(devices: Iterable[DeviceView]) -> str:

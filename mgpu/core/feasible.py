@@ -144,4 +144,5 @@ def _busy(node: NodeView, ask: Ask) -> str:
     taken = [device for device in devices if device.state is not DeviceState.FREE]
     busy = f"{len(devices)} GPU{'' if len(devices) == 1 else 's'}, {len(free)} free; {describe(taken)}"
     # what the devices say already needs no second word
-    return f"{busy} ({node.reason})" if node.reason and not node.reason.startswith(("degraded:", "slow:")) else busy
+    said = node.reason.startswith(("degraded:", "slow:")) or node.reason in busy
+    return busy if said else f"{busy} ({node.reason})"

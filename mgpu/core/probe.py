@@ -142,7 +142,7 @@ def _gpu_fault(raw: RawProbe, any_row: bool) -> str:
         return "nvidia-smi finds no GPUs: check the driver with dmesg on the node, or use the node with --gpus 0"
     if "communicate with the NVIDIA driver" in text:
         return "the NVIDIA driver is not running: load or install it on the node (nvidia-smi says so)"
-    return f"nvidia-smi gave no GPUs (exit status {raw.gpu_status}): {first}"
+    return f"nvidia-smi gave no GPUs (exit status {raw.gpu_status}): run it on the node ({first})"
 
 
 def _cut_short(status: int) -> str:

@@ -16,6 +16,7 @@ from mgpu.core.accounts import account_of
 from mgpu.core.ask import impossible
 from mgpu.core.capacity import known_indices
 from mgpu.core.dependency import parse_dependency
+from mgpu.core.devices import listed
 from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, parse_types
 from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, NodeName, Request
@@ -226,10 +227,10 @@ def _indices(given: str, where: str) -> tuple[int, ...]:
 
 def _check_range(name: NodeName, indices: Sequence[int], nodes: Sequence[NodeView]) -> None:
     known = next(known_indices(node) for node in nodes if node.name == name)
-    missing = [] if known is None else [str(index) for index in indices if index not in known]
+    missing = [] if known is None else [index for index in indices if index not in known]
     if known is not None and missing:
-        there = ",".join(map(str, known)) or "none"
-        raise RequestError(f"--node-gpu-ids: {name} has no GPU {','.join(missing)}: its GPUs are {there}")
+        there = listed(known) or "none"
+        raise RequestError(f"--node-gpu-ids: {name} has no GPU {listed(missing)}: its GPUs are {there}")
 
 
 # --- command and environment ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from mgpu.core import claims
 from mgpu.core.array import shown_id
 from mgpu.core.ask import Ask, enough
 from mgpu.core.dependency import NEVER, Verdict
+from mgpu.core.devices import describe
 from mgpu.core.feasible import examine, partly
 from mgpu.core.hostlist import fold
 from mgpu.core.model import HELD_BY_ADMIN, Job, JobId, NodeName
@@ -243,7 +244,8 @@ def _why_down(nodes: Sequence[NodeView], ask: Ask) -> str:
     """Nodes of the same reason together."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
-        reason = (ask.closed.get(node.name) if node.usable else "") or node.reason or "not usable"
+        closed = ask.closed.get(node.name) if node.usable else ""
+        reason = closed or node.reason or describe(node.devices) or "not usable"
         groups.setdefault(reason, []).append(node.name)
     shown = list(groups.items())[:3]
     more = len(nodes) - sum(len(names) for _, names in shown)

@@ -387,10 +387,11 @@ def test_update_says_what_changed(peer: Peer, mgpu: Callable[..., Any]) -> None:
     assert {**body, "request_id": ""} == {"request_id": "", "time": "1-1", "nice": "5"}
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 100])
+@pytest.mark.parametrize("columns", [14, 30, 40, 60, 80, 100])
 def test_no_line_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     row = ("12345", "a-long-name-of-a-job", "somebody", "RUNNING", "1-00:00:00", "8", "node001:0-7 (Resources: 漢字)")
     headers = ("JOBID", "NAME", "USER", "STATE", "TIME", "GPUS", "NODE:GPU (REASON)")
     lines = table(headers, [row], right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6)))
     assert max(map(width_of, lines)) <= columns
+    assert lines[1].startswith("12345 "), "which job it is can be read"

@@ -55,6 +55,12 @@ REASONS: list[tuple[NodeView, dict[str, Any], str]] = [
     ),
     (node("a", "??"), {}, "GPU 0,1 unknown: nvidia-smi hung"),
     (node("a", "h."), {"pins": pins(a=(0,))}, "1 GPU, 0 free; GPU 0 held by job 12"),
+    (
+        node("a", "h?", reason="nvidia-smi hung"),
+        {},
+        "2 GPUs, 0 free; GPU 0 held by job 12, GPU 1 unknown: nvidia-smi hung",
+    ),
+    (node("a", "h.", reason="odd"), {"gpus": 2}, "2 GPUs, 1 free; GPU 0 held by job 12 (odd)"),
     (node("a", "h."), {"pins": pins(a=(1,))}, ""),
 ]
 
@@ -89,6 +95,8 @@ def test_a_lost_gpu_of_unknown_kind_makes_a_job_wait_and_not_impossible() -> Non
 TWO = [node("a", "...."), node("b", "hh..")]
 TWO_KINDS = [node("a", "...."), node("b", "....", R3090, 24564)]
 UNSEEN = down("new", "not seen yet")
+CUT = node("a", "...")  # GPU 0 is
+CUT = replace(CUT, devices=tuple(replace(gpu, index=at) for gpu, at in zip(CUT.devices, (1, 1000, 1001), strict=True)))
 
 IMPOSSIBLE: list[tuple[list[NodeView], dict[str, Any], str]] = [
     (TWO, {}, ""),
@@ -109,6 +117,7 @@ IMPOSSIBLE: list[tuple[list[NodeView], dict[str, Any], str]] = [
         {"gpu_ids": (1,), "nodelist": ("a", "b")},
         "--gpu-ids: a has no GPU 1: its GPUs are 0",
     ),
+    ([CUT], {"gpu_ids": (0,)}, "--gpu-ids: a has no GPU 0: its GPUs are 1,0.0,0.1"),
     (TWO, {"pins": pins(a=(0, 4))}, f"a: GPU 0,4 asked, it has 0,1,2,3 ({A100})"),
     (TWO, {"gpu_types": ("B200",)}, f"no GPU here is of type B200; the types are: {A100}"),
     (TWO, {"gpu_memory_mib": 204800}, "no GPU has 200 GiB; the largest has 80 GiB: use --gpu-mem 80G"),

@@ -163,7 +163,7 @@ def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
         ({"gpu_status": 139, "gpu_text": ROW0}, "SIGSEGV"),
         ({"gpu_status": 153, "gpu_text": ""}, "printed more than 1024 KiB: not its usual output"),
         ({"gpu_text": f"{ROW0}\n" * 45454}, "printed 45454 lines: not its usual output"),
-        ({"gpu_text": "\x1b[2J\x07\ufffd\n"}, "?[2J?"),
+        ({"gpu_text": "\x1b[2J\x07\ufffd\n"}, "(exit status 0): run it on the node (?[2J?"),
         (
             {
                 "gpu_status": 9,

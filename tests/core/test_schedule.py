@@ -168,6 +168,7 @@ WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
     ([down("a", "off", "...."), node("b", "....")], {"nodelist": ("b", "a")}, "ReqNodeNotAvail", "a: off"),
     ([node("a", "", reason="nvidia-smi not found")], {}, "Resources", "a: nvidia-smi not found"),
     ([node("a", "??", reason="hung"), node("b", "....")], {"nodelist": ("a",)}, "ReqNodeNotAvail", "a: hung"),
+    ([node("a", "??")], {"nodelist": ("a",)}, "ReqNodeNotAvail", "a: GPU 0,1 unknown: nvidia-smi hung"),
 ]
 
 
