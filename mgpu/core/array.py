@@ -253,10 +253,8 @@ def shown_rest(job: Job) -> str:
 def task_of(array: Job, index: int) -> Job:
     """The task as it becomes a row: waiting like the array. The store numbers it."""
     request_id = f"{array.request_id}_{index}"
-    spec = lean(array.spec, index)
-    return replace(
-        array, request_id=request_id, spec=spec, array_id=array.job_id, array_index=index, rest=None, dropped=None
-    )
+    task = replace(array, request_id=request_id, spec=lean(array.spec, index), start_time=None)
+    return replace(task, array_id=array.job_id, array_index=index, rest=None, dropped=None)
 
 
 def lean(spec: JobSpec, index: int) -> JobSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from mgpu.core import array
@@ -45,6 +46,8 @@ def show_job(context: Context, named: Reference) -> Json:
         job_id = job.job_id
         attempts = [(attempt, r.parts(job_id, attempt.number)) for attempt in r.attempts(job_id)]
         tasks = r.count_tasks(job_id) if job.is_array else {}
+        if job.is_array:  # what is stored of it is when the last of them became a job: others wait for that
+            job = replace(job, start_time=r.first_start(job_id))
     parts = attempts[-1][1] if attempts else []
     shown = render.job(job, parts, context.control.waits().get(job_id))
     turn = context.control.turn(job_id) if job.state is JobState.PENDING else None

@@ -192,6 +192,12 @@ class Reader:
         code: int | None = self._connection.execute(query).scalar_one()
         return code
 
+    def first_start(self, array_id: JobId) -> float | None:
+        """When the first of its tasks started; None = none has."""
+        query = select(func.min(_j.start_time)).where(_j.array_id == array_id)
+        start: float | None = self._connection.execute(query).scalar_one()
+        return start
+
     def task(self, array_id: JobId, index: int) -> Job | None:
         """Of an array, if it is a row."""
         return self._one(Job, _TASK, array_id=array_id, array_index=index)

@@ -82,7 +82,9 @@ def test_tasks_are_named_by_array_and_index(served: Served) -> None:
         assert (status, shown["state"]) == (200, state)
         assert shown["job_id"] == (f"{array}_3" if name == task else name)
         assert served.ask("GET", f"/v1/jobs/{name}/why")[1]["job_id"] == shown["job_id"]
-    assert served.ask("GET", f"/v1/jobs/{array}")[1]["tasks"] == {"PENDING": 4, "RUNNING": 1}
+    served.change_job(task, start_time=9.0)
+    shown = served.ask("GET", f"/v1/jobs/{array}")[1]
+    assert (shown["tasks"], shown["start_time"]) == ({"PENDING": 4, "RUNNING": 1}, "1970-01-01T00:00:09Z")
     assert served.ask("GET", f"/v1/jobs/{array}_3")[1]["number"] == task
     refused = [served.ask("GET", f"/v1/jobs/{name}")[1]["error"]["message"] for name in (f"{array}_4", f"{task}_1")]
     assert refused == [f"array {array} has no task 4", f"job {task} is task {array}_3 of an array: it has no tasks"]
@@ -254,7 +256,8 @@ def test_a_task_that_never_began_ended_as_cancelled(served: Served, all_of_it: b
         )
     of = served.job(array)
     assert (of.rest, of.dropped) == ("", "0-1") if all_of_it else ("0-1", "")
-    assert served.ask("GET", f"/v1/jobs/{array}")[1]["tasks"]["CANCELLED"] == (3 if all_of_it else 1)
+    shown = served.ask("GET", f"/v1/jobs/{array}")[1]
+    assert (shown["tasks"]["CANCELLED"], shown["start_time"]) == (3 if all_of_it else 1, None)
     assert act(served, "requeue", f"{array}_2")["requeued"] == [f"{array}_2"]
 
 
