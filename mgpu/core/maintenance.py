@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from mgpu.core.model import NodeName
 from mgpu.core.plan import Batch, Closed, NodeView, Window
@@ -41,4 +40,4 @@ def closing(batches: Sequence[Batch], nodes: Sequence[NodeView], now: float) -> 
     """With the nodes that are closed to each."""
     if not any(node.maintenance for node in nodes):
         return tuple(batches)
-    return tuple(replace(batch, closed=closed_to(batch.span_s, nodes, now, batch.unlimited)) for batch in batches)
+    return tuple(batch._replace(closed=closed_to(batch.span_s, nodes, now, batch.unlimited)) for batch in batches)

@@ -7,7 +7,7 @@ what a request means holds while the inventory is what it was, what a node offer
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import attrgetter, is_, is_not
 
@@ -134,7 +134,7 @@ def _group(batch: Batch) -> _Group:
 
 
 _PASSING = ("usable", "reason", "barred", "devices", "jobs", "exclusive", "claims")
-_lasting = attrgetter(*[each.name for each in fields(NodeView) if each.name not in _PASSING])
+_lasting = attrgetter(*[name for name in NodeView._fields if name not in _PASSING])
 
 
 def _lasts(before: NodeView, view: NodeView) -> bool:

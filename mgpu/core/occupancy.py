@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from mgpu.core.claims import NOT_COUNTED, claim_of
 from mgpu.core.model import DeviceUuid, JobId, Request
@@ -41,7 +40,7 @@ def taken(view: NodeView, spots: Spots, uuids: Collection[DeviceUuid], job_id: J
     claims = view.claims
     if view.there != NOT_COUNTED:
         claims = (*claims, (job_id, claim_of(request, len(uuids), view.share)))
-    return replace(view, devices=tuple(devices), jobs=view.jobs + 1, exclusive=alone, claims=claims)
+    return view._replace(devices=tuple(devices), jobs=view.jobs + 1, exclusive=alone, claims=claims)
 
 
 def given_back(
@@ -59,4 +58,4 @@ def given_back(
             devices[at] = idle.devices[at] if idle else _state(devices[at], DeviceState.FREE, "", None)
     exclusive = None if view.exclusive in jobs else view.exclusive
     claims = tuple([claim for claim in view.claims if claim[0] not in jobs]) if view.claims else ()
-    return replace(view, devices=tuple(devices), jobs=view.jobs - len(jobs), exclusive=exclusive, claims=claims)
+    return view._replace(devices=tuple(devices), jobs=view.jobs - len(jobs), exclusive=exclusive, claims=claims)

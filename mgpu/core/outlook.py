@@ -72,7 +72,7 @@ def _one_by_one(jobs: Iterable[PendingJob]) -> Iterator[tuple[JobId, tuple[Pendi
     for job in jobs:
         for at in range(min(job.tasks, MOST_TASKS)):
             number = next(numbers) if at else job.job_id
-            yield number, (replace(job, job_id=number, tasks=1), job.job_id)
+            yield number, (job._replace(job_id=number, tasks=1), job.job_id)
 
 
 def _in_line(snapshot: Snapshot) -> Iterator[tuple[Place, PendingJob]]:
@@ -130,7 +130,7 @@ class _Future:
         free = [one for one in self._dependents if self._is_met(one)]
         for one in free:
             self._dependents.remove(one)
-            job = replace(one.job, tasks=1)
+            job = one.job._replace(tasks=1)
             self._jobs[job.job_id] = job
             self._queue.put(job)
         return bool(free)

@@ -11,7 +11,6 @@ Suspect GPUs are taken last: first the job is placed as if they were not there, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from mgpu.core.ask import Ask
@@ -42,7 +41,7 @@ def _without_suspects(ask: Ask, candidate: Candidate) -> Candidate | None:
         return candidate
     if ask.request.exclusive or len(sound) < ask.need_on(candidate.node.name):
         return None
-    return replace(candidate, free=sound)
+    return candidate._replace(free=sound)
 
 
 def _place(

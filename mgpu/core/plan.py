@@ -145,12 +145,11 @@ class DeviceState(Word):
     UNKNOWN = "unknown"  # could not be read: treated as taken
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceView:
+class DeviceView(NamedTuple):
     """A GPU of a node as the planner sees it. `kind` is the inventory's gpu_type, "" = judge by `name`."""
 
     uuid: DeviceUuid
-    index: int
+    index: int  # type: ignore[assignment]  # not the method of tuples
     name: str
     kind: str
     memory_total_mib: int | None
@@ -174,8 +173,7 @@ class Barred(Word):
     MAINTENANCE = "Maintenance"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(NamedTuple):
     """`usable` False: nothing may start there, `reason` says why (a usable node may have a reason too: degraded).
 
     `jobs` = attempts that run there now, `exclusive` = the one that has the node for itself alone.
@@ -207,8 +205,7 @@ class Owner(NamedTuple):
     account: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingJob:
+class PendingJob(NamedTuple):
     """An array, or one of its tasks, names that `array`; `tasks` of it may start, and `at_once` may run (0 = all)."""
 
     job_id: JobId
@@ -232,8 +229,7 @@ class PendingJob:
         return -self.priority, self.submit_time, self.job_id
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     """An attempt that will give back what it holds: its devices by node, and when it is expected to end. What is lost
     from sight is none of these, for nobody knows when it ends."""
 
@@ -248,8 +244,7 @@ class Running:
 Closed = tuple[tuple[NodeName, str], ...]  # nodes that may not be used for now, each with the reason
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Jobs that ask for the same, may run as long, avoid the same nodes and are one owner's, in the order of their
     ranks; at least one. `closed`: nodes where they would run into maintenance."""
 
@@ -341,16 +336,14 @@ class Snapshot:
     dependents: tuple[Dependent, ...] = ()  # for those who ask what is to be expected
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPart:
+class PlacedPart(NamedTuple):
     rank: int
     node: NodeName
     devices: tuple[int, ...]
     uuids: tuple[DeviceUuid, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     job_id: JobId
     parts: tuple[PlacedPart, ...]
 

@@ -8,14 +8,13 @@ without GPUs (need 0) fit everywhere equally: they go where the fewest jobs are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from mgpu.core.plan import DeviceView, NodeView
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A node with the free devices (of one kind) that a part of the job may get."""
 
     node: NodeView

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from mgpu.core.fairshare import FIFO, FairShare, Ledger
 from mgpu.core.memory import Memory
@@ -20,8 +21,7 @@ from mgpu.core.queue import Queue
 from mgpu.core.schedule import starts_of
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedJob:
+class LoggedJob(NamedTuple):
     """One line of a job log; times in seconds. `requested_s`: the limit its user gave; None = the log does not say, and
     the planner is told the true duration. `name`: its number in the log, any word, perhaps not alone with it."""
 
@@ -39,8 +39,7 @@ class LoggedJob:
         return self.duration_s if self.requested_s is None else max(self.requested_s, self.duration_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """What became of a job."""
 
     job: LoggedJob

@@ -156,7 +156,7 @@ class _Planner:
         key = id(batch), tuple([name for name, _ in closed])
         found = self.known.get(key)
         if found is None:
-            asked = replace(batch, closed=(*batch.closed, *closed)) if closed else batch
+            asked = batch._replace(closed=(*batch.closed, *closed)) if closed else batch
             found = self.known[key] = self.memory.examined(asked, self.snapshot.nodes)
         return found
 
@@ -289,7 +289,7 @@ class _Planner:
             return room
         view, promise = room.view, self.reservation
         if promise.request.exclusive:
-            view = replace(view, exclusive=promise.job_id)
+            view = view._replace(exclusive=promise.job_id)
         room = without(room, part.uuids, view)
         if room.rest == NOT_COUNTED:
             return room

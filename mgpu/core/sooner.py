@@ -43,10 +43,10 @@ def sooner(snapshot: Snapshot, job_id: JobId, policies: Mapping[str, Policy] = P
 
     def starts(change: Change) -> bool:
         unlimited = job.unlimited and change.span_s == job.span_s
-        changed = replace(job, request=change.request, span_s=change.span_s, unlimited=unlimited)
+        changed = job._replace(request=change.request, span_s=change.span_s, unlimited=unlimited)
         others = _without(snapshot.batches, batch, job_id)
         closed = maintenance.closed_to(change.span_s, snapshot.nodes, snapshot.now, unlimited)
-        seen = replace(snapshot, batches=(*others, replace(alone(changed), closed=closed)))
+        seen = replace(snapshot, batches=(*others, alone(changed)._replace(closed=closed)))
         return any(start.job_id == job_id for start in plan(seen, policies, memory).starts)
 
     found = []
@@ -62,7 +62,7 @@ def _without(batches: Sequence[Batch], batch: Batch, job_id: JobId) -> Iterator[
         if one is not batch:
             yield one
         elif len(one.jobs) > 1:
-            yield replace(one, jobs=tuple(job for job in one.jobs if job.job_id != job_id))
+            yield one._replace(jobs=tuple(job for job in one.jobs if job.job_id != job_id))
 
 
 Changes = Callable[[Snapshot, PendingJob], Iterator[Change]]

@@ -75,10 +75,10 @@ class Explainer:
 def _without_jobs(node: NodeView) -> NodeView:
     """As it will be when all our jobs there have ended."""
     devices = (
-        replace(device, state=DeviceState.FREE) if device.state is DeviceState.ALLOCATED else device
+        device._replace(state=DeviceState.FREE) if device.state is DeviceState.ALLOCATED else device
         for device in node.devices
     )
-    return replace(node, devices=tuple(devices), jobs=0, exclusive=None, claims=())
+    return node._replace(devices=tuple(devices), jobs=0, exclusive=None, claims=())
 
 
 class NodeReasons(Sequence[NodeReason]):

@@ -100,9 +100,9 @@ class Views:
 def _view(entry: NodeConfig, seen: _Seen) -> NodeView:
     view = node_view(entry.facts, seen.node, seen.holds, entry.external)
     if view.usable and seen.owed:
-        return replace(view, usable=False, barred=Barred.DOWN, reason=f"{seen.owed} given-up jobs are looked for first")
+        return view._replace(usable=False, barred=Barred.DOWN, reason=f"{seen.owed} given-up jobs are looked for first")
     if view.usable and seen.maintenance:
-        return replace(view, usable=False, barred=Barred.MAINTENANCE, reason=seen.maintenance)
+        return view._replace(usable=False, barred=Barred.MAINTENANCE, reason=seen.maintenance)
     return view
 
 
@@ -182,7 +182,7 @@ def what_if(
     started = {item.job.job_id for item in board if item.job.state is JobState.RUNNING}
     batches, later = asked
     left = ((batch, tuple(job for job in batch.jobs if job.job_id not in started)) for batch in batches)
-    batches = tuple(replace(batch, jobs=jobs) for batch, jobs in left if jobs)
+    batches = tuple(batch._replace(jobs=jobs) for batch, jobs in left if jobs)
     if more is not None:
         alone, not_yet = Queue([more]).at(now)
         batches, later = (*batches, *alone), (*later, *not_yet)
@@ -287,10 +287,10 @@ def _is_stale(node: Node, now: float) -> bool:
 
 def _silent(view: NodeView) -> NodeView:
     devices = (
-        replace(device, state=DeviceState.UNKNOWN, reason=NO_ANSWER) if device.state is DeviceState.FREE else device
+        device._replace(state=DeviceState.UNKNOWN, reason=NO_ANSWER) if device.state is DeviceState.FREE else device
         for device in view.devices
     )
-    return replace(view, devices=tuple(devices))
+    return view._replace(devices=tuple(devices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def busy(waiting: int, seed: int) -> tuple[Snapshot, Ledger]:
             if dice.random() >= FREE:
                 job = JobId(1_000_000 + len(running))
                 state, words = DeviceState.ALLOCATED, f"held by job {job}"
-                device = replace(device, state=state, reason=words, job_id=job)
+                device = device._replace(state=state, reason=words, job_id=job)
                 running.append(Running(job, NOW + dice.uniform(0, 90_000), ((name, (uuid,)),)))
                 ledger.change(dice.choice(users), 1, NOW - dice.uniform(0, 86_000))
             devices.append(device)

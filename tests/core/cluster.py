@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mgpu.core.claims import Claim, share_of
@@ -40,7 +39,7 @@ def counted(view: NodeView, cpus: int | None, *claims: tuple[int, int], memory_m
     """`claims`: (job, cores) of what runs there."""
     there = Claim(cpus, memory_mib)
     held = tuple((JobId(number), Claim(amount, 0)) for number, amount in claims)
-    return replace(view, there=there, share=share_of(there, len(view.devices)), claims=held)
+    return view._replace(there=there, share=share_of(there, len(view.devices)), claims=held)
 
 
 def down(name: str, reason: str, gpus: str = "", **more: Any) -> NodeView:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def runs(number: int, until: float, *devices: str) -> Running:
 
 
 def waiting(number: int, span_s: float = HOUR, **request: Any) -> PendingJob:
-    return replace(job(number, **request), span_s=span_s)
+    return job(number, **request)._replace(span_s=span_s)
 
 
 def planned(nodes: list[NodeView], running: list[Running], *jobs: PendingJob, **more: Any) -> Plan:

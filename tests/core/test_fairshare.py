@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ ANN, BOB, CAT = Owner("ann"), Owner("bob"), Owner("cat")
 
 def waiting(number: int, owner: Owner, wait_s: float, span_s: float = HOUR, **request: Any) -> PendingJob:
     """The snapshots here are of 1000.0."""
-    return replace(job(number, **request), owner=owner, submit_time=1000.0 - wait_s, span_s=span_s)
+    return job(number, **request)._replace(owner=owner, submit_time=1000.0 - wait_s, span_s=span_s)
 
 
 def in_order(jobs: Sequence[PendingJob], factors: dict[Owner | None, float], longest_s: float = 28 * DAY) -> list[int]:
@@ -47,7 +46,7 @@ def in_order(jobs: Sequence[PendingJob], factors: dict[Owner | None, float], lon
         ([waiting(1, ANN, 100), waiting(2, BOB, 60)], {ANN: 0.5}, [2, 1]),
         ([waiting(1, ANN, 130), waiting(2, BOB, 60)], {ANN: 0.5}, [1, 2]),
         # priority comes first
-        ([waiting(1, ANN, 900), replace(waiting(2, BOB, 1), priority=1)], {}, [2, 1]),
+        ([waiting(1, ANN, 900), waiting(2, BOB, 1)._replace(priority=1)], {}, [2, 1]),
         # who has waited long enough comes first, in order of submission
         ([waiting(1, ANN, 600, 90 * DAY), waiting(2, BOB, 500), waiting(3, CAT, 499, 1)], {ANN: 0.01}, [1, 2, 3]),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,9 +79,9 @@ def test_free_devices_come_by_kind() -> None:
 
 
 def test_a_lost_gpu_of_unknown_kind_makes_a_job_wait_and_not_impossible() -> None:
-    lost = replace(node("a", "...!"), reason="degraded: 3 of 4 GPUs seen")
-    lost = replace(
-        lost, devices=(*lost.devices[:3], replace(lost.devices[3], index=-1, name="", memory_total_mib=None))
+    lost = node("a", "...!")._replace(reason="degraded: 3 of 4 GPUs seen")
+    lost = lost._replace(
+        devices=(*lost.devices[:3], lost.devices[3]._replace(index=-1, name="", memory_total_mib=None))
     )
     assert impossible(Request(gpus=4), [lost]) == ""
     assert examine(lost, ask_for(Request(gpus=4), [lost])).reason == "4 GPUs, 3 free; GPU ? unhealthy: GPU is lost"
@@ -136,9 +135,9 @@ IMPOSSIBLE: list[tuple[list[NodeView], dict[str, Any], str]] = [
     # What nobody has seen yet counts, as far as the inventory lets it.
     ([*TWO, UNSEEN], {"gpus_per_node": 16}, ""),
     ([*TWO, UNSEEN], {"gpu_types": ("B200",)}, ""),
-    ([*TWO, replace(UNSEEN, expected_gpus=8)], {"gpus_per_node": 8}, ""),
+    ([*TWO, UNSEEN._replace(expected_gpus=8)], {"gpus_per_node": 8}, ""),
     (
-        [*TWO, replace(UNSEEN, expected_gpus=8)],
+        [*TWO, UNSEEN._replace(expected_gpus=8)],
         {"gpus_per_node": 16},
         # 4 + 4 + 8 cannot be split evenly.
         "no node has 16 GPUs; the largest has 8: use --gpus-per-node 8",

@@ -10,7 +10,6 @@ a wait is its reason, then words that its detail holds; `nodes` are words of eac
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,7 @@ def view(name: str, told: Any, running: dict[int, Any]) -> NodeView:
         request = Request(cpus=one.get("cpus"), host_memory_mib=one.get("host_memory_mib"))
         claims.append((JobId(number), claim_of(request, len(indices), share)))
     devices = tuple(
-        replace(
-            device,
+        device._replace(
             state=DeviceState.ALLOCATED,
             reason=f"held by job {held[device.index]}",
             job_id=held[device.index],
@@ -61,14 +59,14 @@ def view(name: str, told: Any, running: dict[int, Any]) -> NodeView:
         for device in made.devices
     )
     jobs = sum(name in one["holds"] for one in running.values())
-    return replace(made, devices=devices, there=there, share=share, claims=tuple(claims), jobs=jobs or made.jobs)
+    return made._replace(devices=devices, there=there, share=share, claims=tuple(claims), jobs=jobs or made.jobs)
 
 
 def pending(number: int, told: dict[str, Any]) -> PendingJob:
     fields = {key: tuples(value) for key, value in told.items()}
     limit = fields.pop("t", None)
     made = job(number, **fields)
-    return replace(made, span_s=float(limit or DAY_S), unlimited=limit is None)
+    return made._replace(span_s=float(limit or DAY_S), unlimited=limit is None)
 
 
 def ended(number: int, one: dict[str, Any]) -> Running:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from cluster import A100, down, node
 
@@ -17,7 +15,7 @@ A10, H100, H100P = "NVIDIA A10", "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe"
 
 def labelled(name: str, label: str, model: str) -> NodeView:
     plain = node(name, "..", model)
-    return replace(plain, devices=tuple(replace(device, kind=label) for device in plain.devices), gpu_type=label)
+    return plain._replace(devices=tuple(device._replace(kind=label) for device in plain.devices), gpu_type=label)
 
 
 def meant(wanted: str, *models: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ NODES = [node("a", "....", partitions=("p",)), node("b", "....", partitions=("q"
 
 
 def waiting(number: int, owner: Owner, **request: Any) -> PendingJob:
-    return replace(job(number, **request), owner=owner, span_s=3600.0)
+    return job(number, **request)._replace(owner=owner, span_s=3600.0)
 
 
 def planned(bounds: Bounds, *jobs: PendingJob) -> Plan:

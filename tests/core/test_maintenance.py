@@ -68,14 +68,14 @@ def test_a_job_without_a_limit_is_told_what_it_counts_as() -> None:
 
 def closing(seen: Snapshot) -> Snapshot:
     """As the master makes it."""
-    batches = (replace(each, closed=closed_to(each.span_s, seen.nodes, seen.now)) for each in seen.batches)
+    batches = (each._replace(closed=closed_to(each.span_s, seen.nodes, seen.now)) for each in seen.batches)
     return replace(seen, batches=tuple(batches))
 
 
 def planned(
     nodes: list[NodeView], *spans: float, memory: Memory | None = None, now: float = 1000.0, **asked: Any
 ) -> Plan:
-    jobs = [replace(job(number, **asked), span_s=span_s) for number, span_s in enumerate(spans, 1)]
+    jobs = [job(number, **asked)._replace(span_s=span_s) for number, span_s in enumerate(spans, 1)]
     return plan(closing(replace(snapshot(nodes, *jobs), now=now)), memory=memory)
 
 

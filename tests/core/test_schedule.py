@@ -294,8 +294,8 @@ def test_a_memory_changes_nothing_when_a_node_changes(seen: Snapshot, data: st.D
             return
         at = data.draw(st.integers(0, len(seen.nodes) - 1))
         state = data.draw(st.sampled_from([DeviceState.FREE, DeviceState.ALLOCATED, DeviceState.UNKNOWN]))
-        devices = tuple(replace(device, state=state, reason="x") for device in seen.nodes[at].devices)
-        changed = replace(seen.nodes[at], usable=data.draw(st.booleans()), devices=devices)
+        devices = tuple(device._replace(state=state, reason="x") for device in seen.nodes[at].devices)
+        changed = seen.nodes[at]._replace(usable=data.draw(st.booleans()), devices=devices)
         seen = replace(seen, nodes=(*seen.nodes[:at], changed, *seen.nodes[at + 1 :]))
 
 
@@ -333,7 +333,7 @@ def check_start(seen: Snapshot, number: JobId, parts: list[tuple[int, NodeName, 
 
 
 def all_free(view: NodeView) -> tuple[DeviceView, ...]:
-    return tuple(replace(device, state=DeviceState.FREE) for device in view.devices)
+    return tuple(device._replace(state=DeviceState.FREE) for device in view.devices)
 
 
 @settings(max_examples=40, deadline=None)
@@ -341,8 +341,8 @@ def all_free(view: NodeView) -> tuple[DeviceView, ...]:
 def test_more_free_gpus_never_stop_the_first_job(seen: Snapshot) -> None:
     """What starts alone also starts when every node is idle and up."""
     for pending in pending_of(seen):
-        alone = snapshot(list(seen.nodes), replace(pending, avoid=()))
-        idle = tuple(replace(n, usable=True, jobs=0, claims=(), devices=all_free(n)) for n in seen.nodes)
+        alone = snapshot(list(seen.nodes), pending._replace(avoid=()))
+        idle = tuple(n._replace(usable=True, jobs=0, claims=(), devices=all_free(n)) for n in seen.nodes)
         if plan(alone).starts:
             assert plan(replace(alone, nodes=idle)).starts
 
