@@ -14,7 +14,7 @@ from operator import attrgetter, is_, is_not
 from mgpu.core.ask import Ask, ask_for
 from mgpu.core.capacity import Likeness, likeness
 from mgpu.core.model import NodeName, Request
-from mgpu.core.plan import Batch, NodeView, Reservation, Running, Snapshot
+from mgpu.core.plan import DESCRIBED, Batch, NodeView, Reservation, Running, Snapshot
 from mgpu.core.policies import Candidate, Policy
 from mgpu.core.rooms import Room, Rooms, alike, offer, room_of
 from mgpu.core.waits import Blocked
@@ -142,7 +142,4 @@ def _lasts(before: NodeView, view: NodeView) -> bool:
     if len(before.devices) != len(view.devices) or _lasting(before) != _lasting(view):
         return False
     changed = compress(zip(before.devices, view.devices, strict=True), map(is_not, before.devices, view.devices))
-    return all(_described(old) == _described(new) for old, new in changed)
-
-
-_described = attrgetter("uuid", "index", "name", "kind", "memory_total_mib")
+    return not [None for old, new in changed if old[:DESCRIBED] != new[:DESCRIBED]]

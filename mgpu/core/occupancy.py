@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from mgpu.core.claims import NOT_COUNTED, claim_of
 from mgpu.core.model import DeviceUuid, JobId, Request
-from mgpu.core.plan import DeviceState, DeviceView, NodeView
+from mgpu.core.plan import DESCRIBED, DeviceState, DeviceView, NodeView
 
 Spots = Mapping[DeviceUuid, int]  # where a node's devices stand in its view
 
@@ -16,18 +16,8 @@ def spots_of(view: NodeView) -> Spots:
 
 
 def _state(device: DeviceView, state: DeviceState, reason: str, job_id: JobId | None) -> DeviceView:
-    """As `replace`, which is three times slower."""
-    return DeviceView(
-        device.uuid,
-        device.index,
-        device.name,
-        device.kind,
-        device.memory_total_mib,
-        state,
-        reason,
-        job_id,
-        device.suspect,
-    )
+    """As `_replace`, which is twice as slow. Nobody is in conflict with what has just begun or ended."""
+    return DeviceView(*device[:DESCRIBED], state, reason, job_id, device.suspect)
 
 
 def taken(view: NodeView, spots: Spots, uuids: Collection[DeviceUuid], job_id: JobId, request: Request) -> NodeView:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mgpu.core.claims import NOT_COUNTED, Claim, Claims
 from mgpu.core.model import DeviceUuid, JobId, NodeName, Request, Word
@@ -163,6 +163,9 @@ class DeviceView(NamedTuple):
     def slice(self) -> bool:
         """A MIG instance: only for those who ask for its profile or for memory."""
         return self.uuid.startswith("MIG-")
+
+
+DESCRIBED: Final = 5  # so many fields of a device say what it is, the others how it is
 
 
 class Barred(Word):
