@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 
 from mgpu.core.model import JobId, Request
@@ -55,7 +54,7 @@ def _swf(lines: Iterable[str]) -> Iterator[LoggedJob]:
         limit = values[8] if values[8] > 0 else None
         user, queue = (str(int(values[at])) if values[at] >= 0 else "" for at in (11, 14))
         job = _job(number, values[1], values[3], Request(gpus=processors), user, queue, limit)
-        yield replace(job, name=fields[0])
+        yield job._replace(name=fields[0])
 
 
 def _csv(lines: Iterable[str]) -> Iterator[LoggedJob]:
@@ -71,7 +70,7 @@ def _csv(lines: Iterable[str]) -> Iterator[LoggedJob]:
         except (TypeError, ValueError):
             raise JobLogError(f"line {number}: not a job: {','.join(filter(None, row.values()))[:80]}") from None
         job = _job(number - 1, submit, duration, request, row.get("user") or "", row.get("vc") or "", limit)
-        yield replace(job, name=row.get("job_id") or str(number - 1))
+        yield job._replace(name=row.get("job_id") or str(number - 1))
 
 
 def _request(row: Mapping[str, str]) -> Request:

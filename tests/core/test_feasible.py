@@ -95,7 +95,7 @@ TWO = [node("a", "...."), node("b", "hh..")]
 TWO_KINDS = [node("a", "...."), node("b", "....", R3090, 24564)]
 UNSEEN = down("new", "not seen yet")
 CUT = node("a", "...")  # GPU 0 is
-CUT = replace(CUT, devices=tuple(replace(gpu, index=at) for gpu, at in zip(CUT.devices, (1, 1000, 1001), strict=True)))
+CUT = CUT._replace(devices=tuple(gpu._replace(index=at) for gpu, at in zip(CUT.devices, (1, 1000, 1001), strict=True)))
 
 IMPOSSIBLE: list[tuple[list[NodeView], dict[str, Any], str]] = [
     (TWO, {}, ""),
