@@ -136,9 +136,9 @@ def machine_lines(node: dict[str, Any]) -> list[str]:
     told = dict(node.get("machine") or {})
     facts = {name: told.get(name) for name in ("driver", "cuda", "cpus", "load")}
     if claimed := told.get("cpus_claimed"):
-        facts["cpus"] = f"{told.get('cpus', '?')}, {claimed} for jobs"
+        facts["cpus"] = f"{told.get('cpus', '?')}, jobs claim {claimed}"
         if (told.get("load") or 0) > claimed + IDLE_LOAD:
-            facts["load"] = f"{told['load']}: more runs than the cores for jobs"
+            facts["load"] = f"{told['load']}: more runs than the cores that jobs claim"
     for name in ("memory", "disk"):
         amounts = [gib(told[key]) for key in (f"{name}_free_mib", f"{name}_available_mib") if told.get(key) is not None]
         total = told.get(f"{name}_total_mib")
@@ -147,7 +147,7 @@ def machine_lines(node: dict[str, Any]) -> list[str]:
     if claimed := told.get("memory_claimed_mib"):
         used = (told.get("memory_total_mib") or 0) - (told.get("memory_available_mib") or 0)
         over = f", and {gib(used)} GiB are in use" if used > claimed else ""
-        facts["memory"] = f"{facts.get('memory', '?')}, {gib(claimed)} GiB for jobs{over}"
+        facts["memory"] = f"{facts.get('memory', '?')}, jobs claim {gib(claimed)} GiB{over}"
     if abs(told.get("clock_offset_s") or 0) >= CLOCK_OFFSET_TOLD_S:
         facts["clock"] = f"{told['clock_offset_s']:+g} s against ours"
     facts["windows"] = "; ".join(window_words(each) for each in node.get("maintenance") or ())

@@ -31,7 +31,7 @@ class Act:
     """What is done to each job: `change` does it, or raises MgpuError. `done`: the key of the answer that lists them,
     `may` reads like "cancel it". Without ids, jobs of `scope` and `states` are meant; of an array that is named as a
     whole too. `in_row` does it to tasks of an array that are still to come; None = each becomes a job of its own.
-    `gone`: those that were cancelled before they began are meant too."""
+    `gone`: those that were cancelled before they began are meant too. `held`: without ids, those alone that are."""
 
     done: str
     may: str
@@ -40,6 +40,7 @@ class Act:
     states: tuple[JobState, ...] = ()
     in_row: Callable[[Writer, Job, Indices, str], None] | None = None
     gone: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,8 @@ class _Unknown:
 def _targets(writer: Writer, request: Chosen, act: Act, mark: str) -> Iterator[_Target | _Unknown]:
     if not request.named:
         for job in writer.jobs(request.wanted):
+            if act.held and not job.held:
+                continue
             alone = _itself(job, act, False) if job.is_array else [_Target(job)]
             yield from (target for target in alone if target.passes(request.wanted.states))
         return

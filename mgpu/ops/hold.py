@@ -38,7 +38,8 @@ def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         writer.save_job(lifecycle.release(job), job)
         writer.audit(Audit(clock.now(), caller.user, "release", job_id=job.job_id, detail=mark))
 
-    return change_chosen(context, caller, payload, Act("released", "release it", change, states=_WAITING))
+    act = Act("released", "release it", change, states=_WAITING, held=True)
+    return change_chosen(context, caller, payload, act)
 
 
 def _require_waiting(job: Job, what: str) -> None:

@@ -29,9 +29,11 @@ def test_a_job_is_held_at_submit_or_later_and_released(served: Served) -> None:
     assert ask(served, "hold", ids=[second]) == (200, {"held": [second], "errors": []})
     assert ask(served, "hold", ids=[second])[1]["held"] == [second]
     assert [served.job(one).held[:15] for one in (first, second)] == ["JobHeldUser by "] * 2
+    free = served.submit("dddddddd")
     assert ask(served, "release", states="PENDING") == (200, {"released": [first, second], "errors": []})
+    assert ask(served, "release", ids=[free])[1]["released"] == [free]
     assert [served.job(one).held for one in (first, second)] == ["", ""]
-    assert served.desk.wakes == wakes + 3
+    assert served.desk.wakes == wakes + 5
 
 
 def test_what_an_admin_holds_only_an_admin_releases(served: Served) -> None:
