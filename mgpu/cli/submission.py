@@ -109,7 +109,7 @@ def test_only(session: Session, prepared: Prepared) -> None:
     if answer["held"]:
         lines = ["it would be held", *_others(answer)]
     elif answer.get("waits_for"):
-        lines = _others(answer)
+        lines = [*_others(answer), *lines]
     elif answer["now"]:
         lines = [f"it would start now on {expected_on(answer['expected_on'])}"]
     elif not answer["expected_start"]:

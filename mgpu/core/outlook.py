@@ -133,6 +133,8 @@ class _Future:
             job = one.job._replace(tasks=1)
             self._jobs[job.job_id] = job
             self._queue.put(job)
+            if job.not_before > self._snapshot.now:
+                heappush(self._moments, job.not_before)
         return bool(free)
 
     def _is_met(self, one: Dependent) -> bool:

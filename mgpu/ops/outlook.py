@@ -8,17 +8,19 @@ from typing import Any
 
 from mgpu.core.array import shown_id
 from mgpu.core.ask import ask_for
-from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge
-from mgpu.core.model import Job, JobId
+from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge, still_open
+from mgpu.core.model import Dependency, Job, JobId
 from mgpu.core.outlook import Expected, expected_starts, pending
-from mgpu.core.plan import NodeView, PlacedPart
+from mgpu.core.plan import Dependent, NodeView, PlacedPart
 from mgpu.core.schedule import plan
 from mgpu.core.sooner import sooner
 from mgpu.ops.arrays import read_facts
 from mgpu.ops.context import Caller, Context, find_job
 from mgpu.ops.render import Json, moment
 from mgpu.ops.submit import known_facts, read_job
+from mgpu.store.reading import Reader
 
+Open = tuple[tuple[JobId, bool], ...]  # as core.dependency.still_open says it
 NOBODYS = JobId(1 << 62)  # of a job that is only asked about: behind all others of its rank
 
 
@@ -77,11 +79,13 @@ def _holders(context: Context, jobs: Sequence[JobId], ends: Mapping[JobId, float
 def test_only(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
     """When and where the submission would start if it were made now. Raises as `submit` does."""
     job, notices = read_job(context, caller, payload)
-    verdict = _waits_for(context, job)
+    job = replace(job, job_id=NOBODYS)
+    verdict, still = _waits_for(context, job)
     answer = {"held": job.held, "waits_for": verdict.detail, "never": verdict.never, "notices": notices}
     if verdict.at is None:
-        return {"now": False, **told(None), "sooner": [], **answer}
-    job = replace(job, job_id=NOBODYS, not_before=max(job.not_before, verdict.at))
+        found = _behind(context, job, still) if still and not (job.held or verdict.never) else None
+        return {"now": False, **told(found), "sooner": [], **answer}
+    job = replace(job, not_before=max(job.not_before, verdict.at))
     seen, policies = context.control.what_if(job)
     found = expected_starts(seen, policies).get(NOBODYS)
     at_once = found is not None and found.at <= seen.now
@@ -92,13 +96,42 @@ def test_only(context: Context, caller: Caller, payload: Mapping[str, Any]) -> J
     return {"now": False, **told(found), "sooner": sooner(seen, NOBODYS, policies), **answer}
 
 
-def _waits_for(context: Context, job: Job) -> Verdict:
-    """Of other jobs; it would come behind all that are there."""
-    dependency = job.spec.dependency
-    if dependency is None:
-        return NOTHING_WAITED_FOR
+def _behind(context: Context, job: Job, waits_for: Open) -> Expected | None:
+    """Of one that waits for others, when these have ended or begun."""
+    seen, policies = context.control.what_if(job)
+    own = next((one for one in pending(seen) if one.job_id == NOBODYS), None)
+    if own is None or job.spec.dependency is None:
+        return None
+    dependents = (*seen.dependents, Dependent(own, waits_for, job.spec.dependency.either))
+    batches = tuple(batch for batch in seen.batches if own not in batch.jobs)
+    later = tuple(one for one in seen.later if one is not own)
+    seen = replace(seen, batches=batches, later=later, dependents=dependents)
+    return expected_starts(seen, policies).get(NOBODYS)
+
+
+def _waits_for(context: Context, job: Job) -> tuple[Verdict, Open]:
+    """Of other jobs, and which of them; it would come behind all that are there."""
+    named = job.spec.dependency
+    if named is None:
+        return NOTHING_WAITED_FOR, ()
     with context.store.read() as r:
-        known_facts(r, dependency)
-        dependency, facts = read_facts(r, dependency, job.submit_time)
+        known_facts(r, named)
+        dependency, facts = read_facts(r, named, job.submit_time)
         earlier = r.namesakes(job.uid, job.spec.name) if dependency.singleton else []
-    return judge(dependency, facts, earlier[0][2] if earlier else None)
+        still = _open(r, named)
+    return judge(dependency, facts, earlier[0][2] if earlier else None), still
+
+
+def _open(reader: Reader, dependency: Dependency) -> Open:
+    """() as well where it waits for a task that is still to come: of such nothing is planned alone."""
+    found = []
+    for condition in dependency.conditions:
+        if condition.task is None or condition.job_id is None:
+            found.append(condition)
+            continue
+        row = reader.task(condition.job_id, condition.task)
+        if row is None:
+            return ()
+        found.append(replace(condition, job_id=row.job_id, task=None))
+    dependency = replace(dependency, conditions=tuple(found))
+    return still_open(dependency, reader.facts(dependency.job_ids))

@@ -115,6 +115,15 @@ def test_when_one_is_expected_that_waits_for_another(served):
     assert [(job["job_id"], bool(job["expected_start"])) for job in listed] == [(behind, True), (never, False)]
     why = served.ask("GET", f"/v1/jobs/{behind}/why")[1]
     assert (why["expected_start"], len(why["expected_on"])) == (listed[0]["expected_start"], 1)
+    asked = [
+        served.ask("POST", "/v1/jobs/test", submission("3" * 8, gpus="1", time="5", dependency=text))[1]
+        for text in (f"afterok:{first}", f"afterany:{behind}", f"afternotok:{first}", f"afterok:{never}", "singleton")
+    ]
+    starts = [answer["expected_start"] for answer in asked]
+    at = submission("4" * 8, gpus="1", time="5", dependency=f"afterok:{first}", begin="now+3days")
+    assert served.ask("POST", "/v1/jobs/test", at)[1]["expected_start"] > starts[1]
+    assert starts[0] == listed[0]["expected_start"] < starts[1]
+    assert (starts[2:], [answer["now"] for answer in asked]) == ([None] * 3, [False] * 5)
 
 
 def test_a_job_that_runs_shows_where(served):
