@@ -11,7 +11,6 @@ from mgpu.doctor.finding import Finding, failure, ok, skipped, warning
 from mgpu.remote.channel import SshConnection
 from mgpu.remote.connect import OfferedKeys, keys_to_offer
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.hostkeys import lookup_name
 from mgpu.remote.session import MAX_SHELLS
 
 SLOW_LOGIN_S = 5.0
@@ -24,11 +23,9 @@ def host_key(case: Case) -> Iterator[Finding]:
     trouble = refusal.trouble if refusal else None
     said, _, remedy = refusal.message.partition("; ") if refusal else ("", "", "")
     if trouble is Trouble.HOST_KEY_UNKNOWN:
-        names = {hop.host_key_alias or lookup_name(hop.host, hop.port): hop.host for hop in case.chain[:-1]}
-        jump = next((host for name, host in names.items() if f" {name} shows " in said), None)
+        asks = remedy.removeprefix("run: ")
         # a jump host is none of our nodes: ssh has to know it
-        asks = f"ssh {jump}, once," if jump else f"mgpu node trust {case.node.name}"
-        yield failure("host key", said, f"{asks} shows it and asks")
+        yield failure("host key", said, f"{asks}{', once,' if asks.startswith('ssh ') else ''} shows it and asks")
     elif trouble is Trouble.HOST_KEY_CHANGED and "revoked" in said:
         yield failure("host key", said, "a line @revoked of known_hosts says so: the node needs a new key")
     elif trouble is Trouble.HOST_KEY_CHANGED:

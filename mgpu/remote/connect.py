@@ -99,7 +99,7 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
             chain.transport, _address(chain.sock, target), chain.sock, limits.dead_peer_s, chain.logins
         )
     gateway, release = _gateways.borrow(
-        (target.hops, own_known_hosts), lambda: _login(target.hops, node, own_known_hosts, limits, None)
+        (target.hops, own_known_hosts), lambda: _login(target.hops, "", own_known_hosts, limits, None)
     )
     try:
         chain = _login((target,), node, own_known_hosts, limits, gateway.links[-1])
@@ -114,7 +114,7 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
 def _login(
     hops: Sequence[SshTarget], node: str, own_known_hosts: Path, limits: LoginLimits, gateway: fabric.Connection | None
 ) -> _Chain:
-    """Through all of them, beginning behind the gateway."""
+    """Through all of them, beginning behind the gateway. `node` "": jump hosts, which are none of our nodes."""
     links: list[fabric.Connection] = []
     sock: socket.socket | None = None
     logins: list[Login] = []
@@ -202,18 +202,19 @@ def _connection(
         # the user's ssh_config was read by OpenSSH itself
         config=fabric.Config(ssh_config=paramiko.SSHConfig()),
     )
-    link.client.set_missing_host_key_policy(_Strict(known, name, node))
+    asks = f"mgpu node trust {node}" if node else hostkeys.by_ssh(hop.host, hop.port, hop.host_key_alias)
+    link.client.set_missing_host_key_policy(_Strict(known, name, asks))
     return link
 
 
 class _Strict(paramiko.MissingHostKeyPolicy):
     """paramiko's own store stays empty, so that every key comes here."""
 
-    def __init__(self, known: hostkeys.KnownKeys, name: str, node: str) -> None:
-        self._known, self._name, self._node = known, name, node
+    def __init__(self, known: hostkeys.KnownKeys, name: str, asks: str) -> None:
+        self._known, self._name, self._asks = known, name, asks
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        hostkeys.check(self._known, key, self._name, self._node)
+        hostkeys.check(self._known, key, self._name, self._asks)
 
 
 def _transport_factory(known: hostkeys.KnownKeys, limits: LoginLimits) -> Any:
@@ -362,21 +363,17 @@ def _open(link: fabric.Connection, hop: SshTarget) -> None:
 
 
 def scan_host_keys(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLimits) -> list[paramiko.PKey]:
-    """The keys that the node shows, one a type that it has; nothing is sent but the key exchange."""
-    gateway: fabric.Connection | None = None
-    for hop in target.hops:
-        sock = _socket(hop, limits) if gateway is None else None
-        gateway = _connection(hop, node, own_known_hosts, limits, gateway, sock)
-        _open(gateway, hop)
-    found: list[paramiko.PKey] = []
+    """The keys that the node shows, one a type that it has; to itself nothing is sent but the key exchange."""
+    if not target.hops:
+        return list(_shown_keys(target, limits, None))
+    with contextlib.closing(_login(target.hops, "", own_known_hosts, limits, None)) as chain:
+        return list(_shown_keys(target, limits, chain.transport))
+
+
+def _shown_keys(target: SshTarget, limits: LoginLimits, through: paramiko.Transport | None) -> Iterator[paramiko.PKey]:
+    found = False
     for key_type in ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"):
-        channel: Any = _socket(target, limits)
-        if gateway is not None:
-            channel.close()
-            channel = gateway.transport.open_channel(
-                "direct-tcpip", (target.host, target.port), ("", 0), limits.login_s
-            )
-        transport = paramiko.Transport(channel)
+        transport = paramiko.Transport(_way(target, limits, through))
         transport.daemon = True
         transport.banner_timeout = limits.login_s
         with contextlib.closing(transport):
@@ -387,5 +384,14 @@ def scan_host_keys(target: SshTarget, node: str, own_known_hosts: Path, limits: 
                 if "host key" in str(error).lower() or found:
                     continue  # the node has no key of this type
                 raise RemoteError(f"no key exchange with {target.host} port {target.port}: {error}") from error
-            found.append(transport.get_remote_server_key())
-    return found
+            found = True
+            yield transport.get_remote_server_key()
+
+
+def _way(target: SshTarget, limits: LoginLimits, through: paramiko.Transport | None) -> Any:
+    if through is None:
+        return _socket(target, limits)
+    try:
+        return through.open_channel("direct-tcpip", (target.host, target.port), ("", 0), int(limits.login_s))
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        raise RemoteError(f"the jump host has no way to {target.host} port {target.port}: {error}") from error

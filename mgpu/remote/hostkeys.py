@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import NamedTuple
 
 import paramiko
@@ -124,8 +124,15 @@ def _fits(pattern: str, name: str) -> bool:
     return re.fullmatch("".join(parts), name) is not None
 
 
-def check(known: KnownKeys, key: paramiko.PKey, name: str, node: str) -> None:
-    """Raises RemoteError unless the key is on file."""
+def by_ssh(host: str, port: int, alias: str) -> str:
+    """The command by which OpenSSH asks whether to trust it."""
+    return join(
+        ("ssh", *(("-p", str(port)) if port != 22 else ()), *(("-o", f"HostKeyAlias={alias}") if alias else ()), host)
+    )
+
+
+def check(known: KnownKeys, key: paramiko.PKey, name: str, asks: str) -> None:
+    """Raises RemoteError unless the key is on file. `asks`: the command that asks whether to trust it."""
     if any(key == other for other in known.revoked):
         raise RemoteError(f"host key of {name} is revoked ({fingerprint(key)})", Trouble.HOST_KEY_CHANGED)
     if any(key == other for other in known.keys):
@@ -134,11 +141,11 @@ def check(known: KnownKeys, key: paramiko.PKey, name: str, node: str) -> None:
         old = ", ".join(f"{fingerprint(other)} ({at})" for other, at in zip(known.keys, known.places, strict=True))
         raise RemoteError(
             f"host key changed: {name} shows {key.get_name()} {fingerprint(key)}, on file is {old}; "
-            f"if you know why: {known.removal()} && mgpu node trust {node}",
+            f"if you know why: {known.removal()} && {asks}",
             Trouble.HOST_KEY_CHANGED,
         )
     signed = f" (mgpu checks no certificates, so {known.authority} does not help)" if known.authority else ""
     raise RemoteError(
-        f"host key unknown: {name} shows {key.get_name()} {fingerprint(key)}{signed}; run: mgpu node trust {node}",
+        f"host key unknown: {name} shows {key.get_name()} {fingerprint(key)}{signed}; run: {asks}",
         Trouble.HOST_KEY_UNKNOWN,
     )

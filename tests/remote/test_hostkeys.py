@@ -72,11 +72,11 @@ def test_bad_lines_do_not_spoil_the_file(tmp_path: Path, keys: list[paramiko.PKe
 
 def test_what_is_said_of_a_key(tmp_path: Path, keys: list[paramiko.PKey]) -> None:
     right, other = keys
-    hostkeys.check(known(tmp_path, entry("gpu1", right)), right, "gpu1", "node001")
+    hostkeys.check(known(tmp_path, entry("gpu1", right)), right, "gpu1", "mgpu node trust node001")
 
     def refused(*lines: str) -> tuple[Trouble, str]:
         with pytest.raises(RemoteError) as caught:
-            hostkeys.check(known(tmp_path, *lines), right, "gpu1", "node001")
+            hostkeys.check(known(tmp_path, *lines), right, "gpu1", "mgpu node trust node001")
         assert not caught.value.transient
         assert "\n" not in caught.value.message
         return caught.value.trouble, caught.value.message

@@ -8,15 +8,17 @@ import socket
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mgpu.remote.errors import Trouble
+from mgpu.remote.connect import scan_host_keys
+from mgpu.remote.errors import RemoteError, Trouble
 from tests.lab import Lab
 from tests.lab.node import Node
 from tests.remote.conftest import wait_until
-from tests.remote.test_ssh import hello, refused, target
+from tests.remote.test_ssh import LIMITS, NOWHERE, hello, needs_namespaces, refused, target
 
 pytestmark = pytest.mark.lab
 MAX_AUTH_TRIES = 6  # sshd's own
@@ -67,6 +69,18 @@ def test_a_login_that_takes_its_time(lab: Lab) -> None:
         assert not slow.done()
         came.set()
         assert slow.result() == hello(target(lab, first))
+
+
+@needs_namespaces
+def test_keys_of_a_node_that_only_a_jump_host_reaches(lab: Lab) -> None:
+    """127.0.0.1 is the first node itself, seen from there, and not from here."""
+    node = lab.nodes[0]
+    there = target(lab, node)
+    behind = replace(there, host="127.0.0.1", hops=(there,))
+    shown = scan_host_keys(behind, node.name, NOWHERE, LIMITS)
+    assert shown == scan_host_keys(there, node.name, NOWHERE, LIMITS)
+    with pytest.raises(RemoteError, match=r"no way to 127\.0\.0\.1 port 1:"):
+        scan_host_keys(replace(behind, port=1), node.name, NOWHERE, LIMITS)
 
 
 def name(node: Node) -> str:

@@ -179,6 +179,8 @@ def test_jump_hosts(lab: Lab) -> None:
     assert hello(replace(second, hops=(first, second, first))) == name
     strange = replace(second, hops=(replace(first, known_hosts=()),))
     assert refused(strange).trouble is Trouble.HOST_KEY_UNKNOWN
+    port = "" if first.port == 22 else f"-p {first.port} "
+    assert refused(strange).message.endswith(f"; run: ssh {port}{first.host}")
     assert refused(replace(replace(second, port=1), hops=(first,))).transient
 
 
