@@ -11,14 +11,15 @@ from mgpu.config.sshconfig import SshTarget, resolve
 from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.ops.context import HostKey, HostKeys
 from mgpu.remote import hostkeys
-from mgpu.remote.connect import LoginLimits, scan_host_keys
+from mgpu.remote.connect import LoginLimits
+from mgpu.remote.scan import scan_host_keys
 
 
 def host_keys(node: NodeConfig, own_known_hosts: Path, login_timeout_s: float) -> HostKeys:
     """Asks the node. Raises RemoteError."""
     target = _target(node)
     name = _name(target)
-    shown = scan_host_keys(target, node.name, own_known_hosts, LoginLimits(login_timeout_s))
+    shown = scan_host_keys(target, own_known_hosts, LoginLimits(login_timeout_s))
     known = hostkeys.load((own_known_hosts, *target.known_hosts), name)
     revoked = [key for key in shown if key in known.revoked]
     shown = [key for key in shown if key not in revoked]

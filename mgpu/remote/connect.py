@@ -94,15 +94,15 @@ _gateways: Gateways[object, _Chain] = Gateways(_Chain.alive, _Chain.close)
 def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLimits) -> SshConnection:
     """Raises RemoteError with a reason that says what to do."""
     if not target.hops:
-        chain = _login((target,), node, own_known_hosts, limits, None)
+        chain = log_in((target,), node, own_known_hosts, limits, None)
         return SshConnection(
             chain.transport, _address(chain.sock, target), chain.sock, limits.dead_peer_s, chain.logins
         )
     gateway, release = _gateways.borrow(
-        (target.hops, own_known_hosts), lambda: _login(target.hops, "", own_known_hosts, limits, None)
+        (target.hops, own_known_hosts), lambda: log_in(target.hops, "", own_known_hosts, limits, None)
     )
     try:
-        chain = _login((target,), node, own_known_hosts, limits, gateway.links[-1])
+        chain = log_in((target,), node, own_known_hosts, limits, gateway.links[-1])
     except BaseException:
         release()
         raise
@@ -111,7 +111,7 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
     return SshConnection(chain.transport, target.host, None, limits.dead_peer_s, logins, release)
 
 
-def _login(
+def log_in(
     hops: Sequence[SshTarget], node: str, own_known_hosts: Path, limits: LoginLimits, gateway: fabric.Connection | None
 ) -> _Chain:
     """Through all of them, beginning behind the gateway. `node` "": jump hosts, which are none of our nodes."""
@@ -122,7 +122,7 @@ def _login(
         for hop in hops:
             above = links[-1] if links else gateway
             if above is None and not hop.proxy_command:
-                sock = _socket(hop, limits)
+                sock = open_socket(hop, limits)
             links.append(_connection(hop, node, own_known_hosts, limits, above, sock if above is None else None))
             _open(links[-1], hop)
             transport = links[-1].client.get_transport()
@@ -154,7 +154,7 @@ def _address(sock: socket.socket | None, target: SshTarget) -> str:
     return target.host if sock is None else str(sock.getpeername()[0])
 
 
-def _socket(hop: SshTarget, limits: LoginLimits) -> socket.socket:
+def open_socket(hop: SshTarget, limits: LoginLimits) -> socket.socket:
     where = f"{hop.host} port {hop.port}"
     try:
         sock = socket.create_connection((hop.host, hop.port), timeout=limits.login_s)
@@ -360,38 +360,3 @@ def _open(link: fabric.Connection, hop: SshTarget) -> None:
         raise RemoteError(f"connection to {where} lost while logging in: {error or 'closed'}") from error
     finally:
         link.connect_kwargs["auth_strategy"].close()
-
-
-def scan_host_keys(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLimits) -> list[paramiko.PKey]:
-    """The keys that the node shows, one a type that it has; to itself nothing is sent but the key exchange."""
-    if not target.hops:
-        return list(_shown_keys(target, limits, None))
-    with contextlib.closing(_login(target.hops, "", own_known_hosts, limits, None)) as chain:
-        return list(_shown_keys(target, limits, chain.transport))
-
-
-def _shown_keys(target: SshTarget, limits: LoginLimits, through: paramiko.Transport | None) -> Iterator[paramiko.PKey]:
-    found = False
-    for key_type in ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"):
-        transport = paramiko.Transport(_way(target, limits, through))
-        transport.daemon = True
-        transport.banner_timeout = limits.login_s
-        with contextlib.closing(transport):
-            transport.get_security_options().key_types = [key_type]
-            try:
-                transport.start_client(timeout=limits.login_s)
-            except (paramiko.SSHException, OSError, EOFError) as error:
-                if "host key" in str(error).lower() or found:
-                    continue  # the node has no key of this type
-                raise RemoteError(f"no key exchange with {target.host} port {target.port}: {error}") from error
-            found = True
-            yield transport.get_remote_server_key()
-
-
-def _way(target: SshTarget, limits: LoginLimits, through: paramiko.Transport | None) -> Any:
-    if through is None:
-        return _socket(target, limits)
-    try:
-        return through.open_channel("direct-tcpip", (target.host, target.port), ("", 0), int(limits.login_s))
-    except (paramiko.SSHException, OSError, EOFError) as error:
-        raise RemoteError(f"the jump host has no way to {target.host} port {target.port}: {error}") from error

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.remote.connect import scan_host_keys
 from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.scan import scan_host_keys
 from tests.lab import Lab
 from tests.lab.node import Node
 from tests.remote.conftest import wait_until
@@ -72,15 +72,21 @@ def test_a_login_that_takes_its_time(lab: Lab) -> None:
 
 
 @needs_namespaces
-def test_keys_of_a_node_that_only_a_jump_host_reaches(lab: Lab) -> None:
+def test_keys_of_a_node_that_is_not_reached_directly(lab: Lab) -> None:
     """127.0.0.1 is the first node itself, seen from there, and not from here."""
     node = lab.nodes[0]
     there = target(lab, node)
     behind = replace(there, host="127.0.0.1", hops=(there,))
-    shown = scan_host_keys(behind, node.name, NOWHERE, LIMITS)
-    assert shown == scan_host_keys(there, node.name, NOWHERE, LIMITS)
+    shown = scan_host_keys(there, NOWHERE, LIMITS)
+    assert scan_host_keys(behind, NOWHERE, LIMITS) == shown
+    command = f"ssh -F {lab.ssh_config} -W 127.0.0.1:22 {node.name}"
+    assert scan_host_keys(replace(there, host="127.0.0.1", port=1, proxy_command=command), NOWHERE, LIMITS) == shown
     with pytest.raises(RemoteError, match=r"no way to 127\.0\.0\.1 port 1:"):
-        scan_host_keys(replace(behind, port=1), node.name, NOWHERE, LIMITS)
+        scan_host_keys(replace(behind, port=1), NOWHERE, LIMITS)
+    with pytest.raises(RemoteError, match="no key exchange with"):
+        scan_host_keys(replace(there, proxy_command="false"), NOWHERE, LIMITS)
+    with pytest.raises(RemoteError, match="cannot be run"):
+        scan_host_keys(replace(there, proxy_command="/no/such/program"), NOWHERE, LIMITS)
 
 
 def name(node: Node) -> str:
