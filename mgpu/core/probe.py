@@ -110,10 +110,14 @@ def _clock_offset(raw: RawProbe, now: float, known: Observation | None) -> float
 
 def renumbered(observation: Observation) -> bool:
     """CUDA may count the GPUs otherwise than nvidia-smi does: it leaves out those that do not work, so the ones behind
-    them move up, and those that are cut up are no devices to it. Then only a UUID says which is meant."""
+    them move up, and those that are cut up are no devices to it; and it counts in the order of the slots, as we ask it
+    to. Then only a UUID says which is meant."""
     whole = [reading for reading in observation.gpus if reading.parent is None]
-    indices = sorted(reading.index for reading in whole if reading.index is not None)
-    return indices != list(range(len(indices))) or any(reading.fault or reading.mig for reading in whole)
+    slots = {reading.index: bus_number(reading.bus_id) for reading in whole if reading.index is not None}
+    indices = sorted(slots)
+    known = [slot for index in indices if (slot := slots[index])]
+    moved = indices != list(range(len(indices))) or known != sorted(known)
+    return moved or any(reading.fault or reading.mig for reading in whole)
 
 
 def _gpu_fault(raw: RawProbe, any_row: bool) -> str:
@@ -207,7 +211,8 @@ def _process(uuid: DeviceUuid, seen: SmiProcess, details: dict[int, GpuProcess],
 
 
 def _details(text: str, notes: list[str]) -> dict[int, GpuProcess]:
-    """`pid user age_s session token command`; the command comes last and may hold spaces, or be missing."""
+    """`pid user age_s session token command`, "-" for what is not told; the command comes last and may hold spaces, or
+    be missing."""
     found: dict[int, GpuProcess] = {}
     for line in lines(text, shown=None)[:MOST_PROCESSES]:
         fields = line.split(None, 5)
@@ -215,7 +220,7 @@ def _details(text: str, notes: list[str]) -> dict[int, GpuProcess]:
         if pid is None:
             notes.append(f"unreadable process: {line[:SHOWN]}")
             continue
-        user, age, session, token, command = (*fields[1:], "", "", "", "", "")[:5]
+        user, age, session, token, command = ("" if told == "-" else told for told in (*fields[1:], *[""] * 5)[:5])
         found[pid] = GpuProcess(
             pid,
             DeviceUuid(""),
@@ -223,6 +228,6 @@ def _details(text: str, notes: list[str]) -> dict[int, GpuProcess]:
             command=command,
             age_s=number(age),
             session=number(session),
-            token="" if token == "-" else token,
+            token=token,
         )
     return found

@@ -96,6 +96,8 @@ def test_a_lost_gpu_among_good_rows(status: int) -> None:
         (f"{ROW0}\n{LOST}\n", True),
         (f"{ROW0}\n{ROW1}\n{LOST}\n", True),
         (f"{ROW1}\n", True),  # GPU 0 is not listed, so CUDA calls this one 0
+        (f"1, {ROW0[3:]}\n0, {ROW1[3:]}\n", True),  # not in the order of the slots, in which CUDA counts
+        (f"{ROW0}\n{ROW0.replace(SLOTS[U0], '[N/A]')}\n", True),
     ],
 )
 def test_when_an_index_says_no_longer_which_gpu(text: str, wanted: bool) -> None:
@@ -115,11 +117,28 @@ def test_missing_values_are_harmless_where_we_only_show_them(nothing: str) -> No
     assert states(gpu_text=row, pids_text=pids(slots=(SLOTS[U0],))) == [(0, S.FREE)]
 
 
-@pytest.mark.parametrize("nothing", ["[N/A]", "N/A", "[Unknown Error]", "ERR!", ""])
-def test_missing_uuid_or_index_is_a_fault(nothing: str) -> None:
-    tail = "00000000:02:00.0, NVIDIA A100, 81920, 4, 0"
-    assert states(gpu_text=f"{ROW0}\n1, {nothing}, {tail}") == [(0, S.FREE), (1, S.UNHEALTHY)]
-    assert states(gpu_text=f"{ROW0}\n{nothing}, {U1}, {tail}") == [(0, S.FREE), (-1, S.UNHEALTHY)]
+TAIL = "00000000:02:00.0, NVIDIA A100, 81920, 4, 0"
+
+
+@pytest.mark.parametrize(
+    "text", ["[N/A]", "N/A", "[Unknown Error]", "ERR!", "", "-", "..", "GPU-a b", "GPU-$(id)", f"GPU-{'a' * 300}"]
+)
+def test_without_a_uuid_a_gpu_is_faulty(text: str) -> None:
+    assert states(gpu_text=f"{ROW0}\n1, {text}, {TAIL}") == [(0, S.FREE), (1, S.UNHEALTHY)]
+    assert parsed(gpu_text=f"{ROW0}\n1, {text}, {TAIL}").gpus[1].uuid == ""
+
+
+@pytest.mark.parametrize("text", ["[N/A]", "N/A", "[Unknown Error]", "ERR!", "", "-1", "1000"])
+def test_without_an_index_a_gpu_is_faulty(text: str) -> None:
+    assert states(gpu_text=f"{ROW0}\n{text}, {U1}, {TAIL}") == [(0, S.FREE), (-1, S.UNHEALTHY)]
+
+
+def test_a_warning_speaks_against_no_gpu() -> None:
+    """nvidia-smi ends with 14 then, and says so below whatever it was asked."""
+    warning = "WARNING: infoROM is corrupted at gpu 0000:02:00.0"
+    told = {"gpu_text": f"{ROW0}\n{ROW1}\n{warning}\n", "pids_text": f"{pids()}{warning}\n"}
+    assert states(**told, gpu_status=14, pids_status=14) == [(0, S.FREE), (1, S.FREE)]
+    assert parsed(**told).notes == (warning,)
 
 
 @pytest.mark.parametrize(
@@ -334,6 +353,21 @@ def test_odd_process_lines_become_notes() -> None:
     seen = parsed(pids_text=pids((U0, 7, 9), (U1, 8, 9)), process_text="x y\n7 bob\n")
     assert seen.notes == ("unreadable process: x y",)
     assert [(p.pid, p.user, p.exists) for p in seen.processes] == [(7, "bob", True), (8, "", False)]
+
+
+def test_a_process_that_the_node_does_not_show_is_no_orphan() -> None:
+    seen = parsed(pids_text=pids((U0, 7, 9), (U1, 8, 9)), process_text="7 - - - -\n8 bob - - -\n")
+    assert [(p.pid, p.user, p.age_s, p.token, p.exists) for p in seen.processes] == [
+        (7, "", None, "", True),
+        (8, "bob", None, "", True),
+    ]
+    node = Node(NodeName("gpu01"), NodeState.UP, observation=seen)
+    held = NodeHolds({DeviceUuid(U1): JobId(60)}, jobs=1)
+    view = node_view(NodeFacts(NodeName("gpu01")), node, held, ExternalPolicy())
+    assert [device.reason for device in view.devices] == [
+        "external (unknown user, pid 7, ?, 9 MiB)",
+        "held by job 60; conflict with bob, pid 8, ?, 9 MiB",
+    ]
 
 
 PIECES = st.sampled_from(

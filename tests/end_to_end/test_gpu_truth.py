@@ -87,6 +87,30 @@ def test_instances_of_a_gpu_that_is_cut_up(lab: Lab, make_cluster: ClusterMaker,
     assert "node001:0.1" in cluster("queue").out
 
 
+@pytest.mark.usefixtures("separate_nodes")
+@pytest.mark.parametrize(("how", "who"), [("noaccess", "root"), ("invisible", "unknown user")])
+def test_processes_that_the_node_hides_from_others(lab: Lab, make_cluster: ClusterMaker, how: str, who: str) -> None:
+    """Where /proc is mounted so, only nvidia-smi tells of those of other accounts: here, of the node's first one."""
+    node = lab.node("node001")
+    smi = f"""#!/bin/sh
+case $* in
+--query-gpu=*) echo '0, GPU-{secrets.token_hex(4)}, 00000000:01:00.0, NVIDIA A100, 81920, 40, 0, Default, Disabled, 41, 71, 0, No, None' ;;
+'-q -d PIDS') printf 'GPU 00000000:01:00.0\\n Processes\\n Process ID : 1\\n Used GPU Memory : 9 MiB\\n' ;;
+esac
+"""  # noqa: E501
+    home = node.run("echo ~").stdout.strip()
+    node.run(f"cat >~/one-smi <<'END'\n{smi}END\nchmod +x ~/one-smi")
+    line = next(line for line in lab.cluster_config().splitlines() if "node_id: node001" in line)
+    cluster = make_cluster(
+        lab, nodes=f"nodes:\n{re.sub(r', gpu_count: [0-9]+', f', nvidia_smi: {home}/one-smi', line)}\n"
+    )
+    node.run(f"mount -o remount,hidepid={how} /proc", "root")
+    try:
+        assert f"external  {who}, pid 1, ?, 9 MiB" in cluster("nodes").out
+    finally:
+        node.run("mount -o remount,hidepid=off /proc", "root")
+
+
 def test_what_a_node_tells_of_itself(cluster: Cluster) -> None:
     found = cluster.json("show", "node", "node001", "--json")["machine"]
     assert found["cpus"] > 0

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import GpuReading
-from mgpu.core.smi.text import absent, bus_id, bus_number, lines, number, value
+from mgpu.core.smi.mig import MIG_INDEX
+from mgpu.core.smi.text import SHOWN, WARNING, bus_id, bus_number, lines, number, value
 
 # Every driver knows these; a row without them all is no row.
 OLD_FIELDS = ("index", "uuid", "pci.bus_id", "name", "memory.total", "memory.used", "utilization.gpu")
@@ -27,6 +28,7 @@ FIELDS: tuple[str, ...] = (
 
 MOST_GPUS = 64  # of one machine; what tells of more is not what we asked for
 _NAME = OLD_FIELDS.index("name")
+_UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,100}", re.ASCII)  # it names the lease on the node, too
 _DEAD = re.compile(r"gpu is lost|requires reset|fallen off", re.IGNORECASE)
 # What the driver itself says has to be done before the GPU can be used (nvidia-smi --help-query-gpu).
 _RECOVERY = {"reset": "the GPU", "reboot": "the node", "drain and reset": "the GPU"}
@@ -42,13 +44,15 @@ def parse_gpus(fields: Sequence[str], text: str, notes: list[str]) -> tuple[GpuR
         return ()
     for line in told:
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) >= len(fields):
+        if line.startswith(WARNING):
+            notes.append(line[:200])
+        elif len(cells) >= len(fields):
             rows.append(_reading(fields, cells))
         elif (slot := bus_number(line)) is not None and not cells[0].isdecimal():
             errors[slot] = line[:200]
         elif cells[0].isdecimal() and len(cells) > 1:
             fault = f"its row cannot be read: {line[:200]}"
-            rows.append(GpuReading(number(cells[0]), DeviceUuid(""), "", "", fault=fault))
+            rows.append(GpuReading(_index(cells[0]), DeviceUuid(""), "", "", fault=fault))
         else:
             notes.append(line[:200])
     seen = {bus_number(row.bus_id) for row in rows}
@@ -67,10 +71,10 @@ def _reading(fields: Sequence[str], cells: list[str]) -> GpuReading:
     behind = len(fields) - _NAME - 1
     ends = [*cells[:_NAME], ", ".join(cells[_NAME : len(cells) - behind]), *cells[len(cells) - behind :]]
     cell = dict(zip(fields, ends, strict=True))
-    index, uuid = number(cell["index"]), cell["uuid"]
+    index = _index(cell["index"])
     return GpuReading(
         index=index,
-        uuid=DeviceUuid("" if absent(uuid) or _DEAD.search(uuid) else uuid),
+        uuid=DeviceUuid(cell["uuid"] if _UUID.fullmatch(cell["uuid"]) else ""),
         bus_id=value(cell["pci.bus_id"]),
         name=value(cell["name"]),
         memory_total_mib=number(cell["memory.total"]),
@@ -85,6 +89,12 @@ def _reading(fields: Sequence[str], cells: list[str]) -> GpuReading:
     )
 
 
+def _index(text: str) -> int | None:
+    """Those from MIG_INDEX on are instances'."""
+    index = number(text)
+    return index if index is not None and index < MIG_INDEX else None
+
+
 def _fault(cell: Mapping[str, str], index: int | None) -> str:
     """Only what we use may speak against a GPU: an error value in a field that is merely shown says nothing."""
     for text in cell.values():
@@ -92,8 +102,8 @@ def _fault(cell: Mapping[str, str], index: int | None) -> str:
             return text.strip("[]")
     if index is None:
         return f"its index cannot be read: '{cell['index']}'"
-    if absent(cell["uuid"]):
-        return f"its UUID cannot be read: '{cell['uuid']}'"
+    if not _UUID.fullmatch(cell["uuid"]):
+        return f"its UUID cannot be read: '{cell['uuid'][:SHOWN]}'"
     action = cell.get("gpu_recovery_action", "").lower()
     if action in _RECOVERY:
         return f"the driver wants {_RECOVERY[action]} to be {'rebooted' if action == 'reboot' else 'reset'}"

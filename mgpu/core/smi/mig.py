@@ -21,7 +21,7 @@ from mgpu.core.smi.text import lines
 MOST_INSTANCES = 8 * 64  # of one machine
 MIG_INDEX = 1000  # above every GPU's own
 _GPU = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[0-9A-Za-z-]+)\)", re.ASCII)
-_INSTANCE = re.compile(r"MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[0-9A-Za-z/-]+)\)", re.ASCII)
+_INSTANCE = re.compile(r"MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[0-9A-Za-z/-]{1,100})\)", re.ASCII)
 _ROW = re.compile(r"\|\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*\|\s*(\d+)MiB\s*/\s*(\d+)MiB\s*\|.*", re.ASCII)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mgpu.core.smi.gpus import MOST_GPUS
-from mgpu.core.smi.text import SHOWN, bus_number, lines, number, value
+from mgpu.core.smi.text import SHOWN, WARNING, bus_number, lines, number, value
 
 MOST_PROCESSES = 4096  # of one machine, one on each of its GPUs counted for each; the node's half knows it too
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])")
@@ -59,6 +59,8 @@ def parse_processes(text: str) -> SmiProcesses:
             slot = bus_number(head[1])
             assert slot is not None
             section = sections.setdefault(slot, [])
+        elif line.startswith(WARNING):
+            continue
         elif section is not None:
             section.append(line)
         elif pair := _PAIR.fullmatch(line):

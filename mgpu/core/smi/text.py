@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 SHOWN = 200  # characters of a node's own words in ours
+WARNING = "WARNING:"  # how nvidia-smi begins what it adds about GPUs that work (an infoROM that is corrupted)
 
 _BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])")
 _NUMBER = re.compile(r"(\d{1,12})(?:\.\d+)?(?: ?(?:MiB|%|W|C))?", re.ASCII)

@@ -16,9 +16,12 @@ $mark $id section $*
 "
 }
 
-# process_line PID: tells `pid user age session token command`
+# process_line PID: tells `pid user age session token command`, if there is such a process
 process_line() {
-  { read -r command <"/proc/$1/comm"; } 2>/dev/null || return
+  { read -r command <"/proc/$1/comm"; } 2>/dev/null || {
+    hidden_line "$1"
+    return
+  }
   owner=$(stat -c %U "/proc/$1" 2>/dev/null) || return
   token=$(grep -saoz '^MGPU_TOKEN=[0-9a-f]*' "/proc/$1/environ" 2>/dev/null | tr -d '\0')
   token=${token#MGPU_TOKEN=}
@@ -27,6 +30,15 @@ process_line() {
   session=${stat#* * * }
   # 100 ticks a second: USER_HZ is fixed for user space
   tell "$1 $owner $((${uptime%.*} - ticks / 100)) ${session%% *} ${token:--} $command"
+}
+
+# hidden_line PID: of a process that the node has, but shows to its owner alone (/proc mounted with hidepid)
+hidden_line() {
+  case $1 in '' | *[!0-9]*) return ;; esac
+  owner=$(stat -c %U "/proc/$1" 2>/dev/null) || {
+    case $(kill -0 "$1" 2>&1) in *'not permitted'*) owner=- ;; *) return ;; esac
+  }
+  tell "$1 $owner - - -"
 }
 
 # find_smi PATH -> smi: a path that is given, right or wrong, or the first that is found, or nothing
