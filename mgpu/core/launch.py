@@ -24,7 +24,7 @@ NO_UUID = "INDEX-"  # begins the name of a GPU that has none
 class Launch:
     """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist
     and does not, the home directory is taken instead. `job_file` is the user's script, "" = none. `append`: to what
-    earlier attempts left in the job's own files. `signal`: as in JobSpec."""
+    earlier attempts left in the job's own files. `signal`, `input`: as in JobSpec."""
 
     script: str
     job_file: str = ""
@@ -37,6 +37,7 @@ class Launch:
     gang: bool = False
     append: bool = False
     signal: str = ""
+    input: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def render(
         gang=len(parts) > 1,
         append=part.attempt > 1,
         signal=spec.signal,
+        input=spec.input,
     )
 
 

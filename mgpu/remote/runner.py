@@ -19,6 +19,7 @@ from mgpu.core.reconcile import NodeAnswer, PartAnswer, uptime_of
 from mgpu.core.residue import Residue, parse_residue
 from mgpu.core.smi.gpus import FIELDS
 from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.feed import Feed
 from mgpu.remote.session import NodeSession
 from mgpu.remote.shell import Follow, NodeShell, Offsets, Reply
 from mgpu.remote.wire import encode, encode_text
@@ -67,6 +68,7 @@ class Runner(Protocol):
     def following(
         self, key: str, offsets: Offsets, sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
     ) -> contextlib.AbstractContextManager[Follow]: ...
+    def feeding(self, key: str) -> contextlib.AbstractContextManager[Feed]: ...
     def events(self) -> Iterator[str]: ...
     def probe(self, wanted: ProbeWanted) -> RawProbe: ...
     def residue(self) -> Residue: ...
@@ -109,6 +111,7 @@ class ShellRunner:
             "1" if launch.append else "0",
             launch.signal or "-",
             "1" if OWN_PROGRAMS in launch.script else "0",
+            launch.input or "-",
             texts=script_text + job_text,
         )
         if reply.status == "failed":
@@ -162,6 +165,15 @@ class ShellRunner:
                 yield follow
             finally:
                 follow.stop()
+
+    @contextlib.contextmanager
+    def feeding(self, key: str) -> Iterator[Feed]:
+        with self._session.shell() as shell:
+            talk = shell.begin("feed", key)
+            try:
+                yield Feed(talk)
+            finally:
+                talk.end()
 
     def events(self) -> Iterator[str]:
         """First "" when nothing is missed any more, then a line per event. Endless but for RemoteError."""

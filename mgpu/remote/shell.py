@@ -181,6 +181,12 @@ class NodeShell:
             if len(self._buffer) > _MAX_EVENT and b"\n" not in self._buffer:
                 self._buffer[:] = b"?"  # the rest of that line is still to come
 
+    def begin(self, operation: str, *words: str) -> Talk:
+        """A request that goes on: further lines, each with an answer, until the end."""
+        request_id = str(next(self._ids))
+        self._send(f"{request_id} {operation} {' '.join(words)}\n", REQUEST_TIMEOUT_S)
+        return Talk(self, request_id)
+
     def follow(
         self, key: str, offsets: Offsets, sinks: tuple[Callable[[bytes], None], Callable[[bytes], None]]
     ) -> Follow:
@@ -192,6 +198,42 @@ class NodeShell:
         first = bytes(self._buffer)
         self._buffer.clear()
         return Follow(self, self._channel, f"{self._mark} {request_id}", first, sinks)
+
+
+class Talk:
+    """A request that has begun; see NodeShell.begin."""
+
+    def __init__(self, shell: NodeShell, request_id: str) -> None:
+        self._shell = shell
+        self._id = request_id
+        self._ended = False
+
+    def say(self, line: str, text: bytes = b"") -> None:
+        self._shell._send(f"{line}\n", REQUEST_TIMEOUT_S, text)
+
+    def hear(self, timeout_s: float) -> list[str]:
+        """The words of the next line that is an answer."""
+        shell, tag = self._shell, f"{self._shell._mark} {self._id} "
+        deadline = clock.monotonic() + timeout_s
+        while True:
+            while (at := shell._buffer.find(b"\n")) < 0:
+                shell._fill(deadline, self._id)
+            line = shell._buffer[:at].decode("utf-8", "replace")
+            del shell._buffer[: at + 1]
+            if line.startswith(tag):
+                words = line.removeprefix(tag).split(" ")
+                self._ended = words[0] == "end"  # it was refused, or broken off over there
+                return words
+
+    def end(self) -> None:
+        """Raises nothing: a shell that does not come back is marked broken."""
+        if self._ended:
+            return
+        try:
+            self.say("stop")
+            self._shell._answer(self._id, REQUEST_TIMEOUT_S)
+        except RemoteError:
+            self._shell.broken = True
 
 
 class Follow:

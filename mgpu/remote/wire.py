@@ -22,7 +22,7 @@ def encode(value: str | bytes) -> str:
     return "".join(map(_ESCAPED.__getitem__, data))
 
 
-def encode_text(value: str) -> tuple[str, bytes]:
+def encode_text(value: str | bytes) -> tuple[str, bytes]:
     """A word for a text of any length, and what has to follow the request."""
     data = to_bytes(value)
     if len(data) <= LONG_WORD:
@@ -37,13 +37,14 @@ def to_bytes(value: str | bytes) -> bytes:
 # The node's half, by file: what a job's runner needs, what else those need that watch over it, and the serve loop.
 # They are sets of functions, and what each set uses of another is defined before it.
 PARTS = (
-    ("job/records", "job/leases", "job/runner"),
+    ("job/records", "job/leases", "job/input", "job/runner"),
     ("watch/processes", "watch/supervisor", "watch/timer", "watch/ending"),
     (
         "serve/words",
         "serve/start",
         "serve/orders",
         "serve/output",
+        "serve/input",
         "serve/bounded",
         "serve/probe",
         "serve/residue",

@@ -25,7 +25,8 @@
 #   append   -> 1                     the job's own files were begun by an earlier attempt
 #   stdout.base, stderr.base -> SIZE  of such a file before this attempt: what follows is its output
 #   sizes    -> OUT,ERR               how much was written in all; a later attempt may write on in the same files
-#   script job stdout stderr step bin/scontrol
+#   tty      -> /dev/pts/N            the terminal of a job that has one
+#   script job stdout stderr step bin/scontrol stdin eof fed
 #
 # Variables are in small letters: an assignment to one that the login exports would change the job's environment.
 

@@ -1,8 +1,8 @@
 # The runner: the second of the two shells that watch over a job. Inside the chain of flock it prepares the job's world,
 # runs the job in its foreground and records the exit. Descriptors of a job: 9 its run directory, the leases wherever flock
-# put them, 3 and 4 (kept free of leases) its output until it has opened that as 1 and 2.
+# put them, 3 and 4 (kept free of leases, as are 5 and 6) its output until it has opened that as 1 and 2.
 
-# run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
+# run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT
 run() {
   gate=$MGPU_GATE
   mask=$MGPU_MASK
@@ -15,6 +15,7 @@ run() {
   [ -n "$tool" ] || tool sh
   umask "$mask"
   outputs "$7" "$8"
+  open_input "${10}"
   [ "$3" = 1 ] && await_go
   [ -L "$dir/stop" ] && fail aborted "stopped before it began"
   leases_in_place "$2" || fail newcomer "the lease of $uuid was removed in between"
@@ -29,8 +30,7 @@ run() {
   kills_before=$kills
   unset LC_ALL
   [ -z "$locale" ] || export LC_ALL="$locale"
-  "$tool" "$dir/script" >/dev/null
-  code=$?
+  run_command
   export LC_ALL=C
   if [ $code = 137 ]; then
     oom_kills

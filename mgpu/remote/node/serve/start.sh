@@ -64,6 +64,11 @@ done; exit 0'
 streams='exec >&3 2>&4 3>&- 4>&-
 '
 
+# the same on a terminal, which is there already: its name is recorded, for whoever changes its size
+terminal='ln -s "$(readlink /proc/self/fd/0)" "${0%/*}/tty"; exec 3>&- 4>&-
+SHELL=$MGPU_SHELL; [ -n "$SHELL" ] || unset SHELL; unset MGPU_SHELL MGPU_TOOL MGPU_SCRIPT
+'
+
 # fresh FILE TEXT WORD: a file of both; fails where there is one already, and takes no bytes from the channel then
 fresh() {
   made=
@@ -82,7 +87,7 @@ fresh() {
 # the middle, gives them their names when they are complete
 write_files() {
   failed=
-  if ! fresh "$dir/script" "$streams" "$1"; then
+  if ! fresh "$dir/script" "$first" "$1"; then
     replace_files "$@"
     return
   fi
@@ -99,7 +104,7 @@ write_files() {
 } 2>/dev/null
 
 replace_files() {
-  printf '%s' "$streams" >"$dir/script.$$" || failed=1
+  printf '%s' "$first" >"$dir/script.$$" || failed=1
   spill "$1" "$dir/script.$$" || failed=1
   [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
   if [ "$3" = 1 ]; then
@@ -118,7 +123,8 @@ touch_streams() {
   [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
 }
 
-# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL BIN
+# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL BIN INPUT: INPUT is - (none), pipe, or
+# the ROWSxCOLS of a terminal
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
@@ -139,6 +145,10 @@ op_start() {
     end already "$value"
     return
   fi
+  case ${16} in
+    *x*) first="stty sane rows ${16%x*} cols ${16#*x} 2>/dev/null; $terminal" ;;
+    *) first=$streams ;;
+  esac
   if ! write_files "${11}" "${12}" "${15}"; then
     # a request sent twice may have passed the gate meanwhile; nothing else may pass it any more
     record pid fenced || { link_of pid && [ "$value" != fenced ] && end already "$value" && return; }
@@ -155,6 +165,6 @@ op_start() {
   decode "$9"; err=$value
   MGPU_P=$program MGPU_WATCH=$watch MGPU_MASK=$mask MGPU_NOFORK=$nofork MGPU_LOCALE=$locale MGPU_MOST=$most \
     MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P;$MGPU_WATCH"; supervise "$@"' "mgpu-job-$1" \
-    "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" </dev/null >/dev/null 2>&1
+    "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" "${16}" </dev/null >/dev/null 2>&1
   end ok
 }

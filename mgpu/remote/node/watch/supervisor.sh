@@ -2,7 +2,7 @@
 # started inside the leases, and sees to it that nothing is left at the end. It holds no lease itself: so the leases are
 # free before `clean` says so.
 
-# supervise DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT
+# supervise DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT
 supervise() {
   take_program
   mask=$MGPU_MASK
@@ -59,8 +59,8 @@ take_leases() {
     # shellcheck disable=SC2086
     set -- "$flock" -n -E 75 $nofork "$lease" "$@"
   done
-  # 3 and 4 are taken here, so that no lease is there when the runner opens its output
-  said=$(MGPU_P=$program MGPU_MASK=$mask MGPU_GATE=$gate "$@" </dev/null 2>/dev/null 3</dev/null 4</dev/null)
+  # 3 to 6 are taken here, so that no lease is there when the runner opens its output and input
+  said=$(MGPU_P=$program MGPU_MASK=$mask MGPU_GATE=$gate "$@" </dev/null 2>/dev/null 3</dev/null 4</dev/null 5</dev/null 6</dev/null)
   if [ $? = 75 ] && [ ! -L "$dir/exit" ] && [ ! -L "$dir/started" ]; then
     busy_lease
     uptime_now

@@ -1,0 +1,85 @@
+# Requests that give a job its input, as it comes.
+
+# feed KEY: until a line `stop`, lines of
+#   in COUNT WORD   so many bytes, as `spill` takes them
+#   eof             there are no more
+#   size ROWS COLS  of its terminal
+# At first, and after each, is told how many bytes the job's pipe has taken in all: `MARK ID fed COUNT`, or `over COUNT`
+# where nobody reads them any more. Who is cut off ends by itself, when what it has is in the pipe; the next one waits.
+op_feed() {
+  dir=$root/$1
+  if [ ! -p "$dir/stdin" ] || [ -L "$dir/exit" ]; then
+    end failed over
+    return
+  fi
+  exec 8<>"$dir/fed"
+  if ! "$flock" -w 15 8; then
+    exec 8<&-
+    end failed busy
+    return
+  fi
+  read -r fed <&8
+  trap '' PIPE
+  # for both ways first: for writing alone it would wait for a reader
+  value=$dir/stdin
+  exec 7<>"$value"
+  exec 6>"$value" 7<&-
+  word=fed
+  tell_fed
+  while IFS= read -r line; do
+    set -f
+    # shellcheck disable=SC2086
+    set -- $line
+    set +f
+    case $1 in
+      in) pass "$2" "$3" || word=over ;;
+      eof) close_input ;;
+      size) resize "$2" "$3" ;;
+      *) break ;;
+    esac
+    tell_fed
+  done
+  exec 6>&- 8<&-
+  trap - PIPE
+  end ok
+}
+
+# not cut to its new length: that needs no room on a full disk, and a count only becomes longer
+tell_fed() {
+  fed=${fed:-0}
+  printf '%s\n' "$fed" 1<>"$dir/fed"
+  printf '%s %s %s %s\n' "$mark" "$id" "$word" "$fed"
+}
+
+# pass COUNT WORD
+pass() {
+  case $2 in
+    @*)
+      # one that tells how many bytes there were is told blocks, any other single bytes
+      case $(dd iflag=fullblock,count_bytes count=0 2>&1 </dev/null) in
+        *"0 bytes"*) value=$(dd bs=65536 iflag=fullblock,count_bytes count="${2#@}" 2>&1 >&6 | sed -n 's/ bytes.*//p') ;;
+        *) value=$(dd ibs=1 obs=4096 count="${2#@}" 2>&1 >&6 | sed -n 's/+.* in$//p') ;;
+      esac
+      # a link that is cut off in the middle leaves less than that
+      fed=$((fed + ${value:-0}))
+      [ "${value:-0}" = "$1" ] || return
+      IFS= read -r line
+      ;;
+    *)
+      printf '%b' "$2" >&6 || return
+      fed=$((fed + $1))
+      ;;
+  esac
+} 2>/dev/null
+
+close_input() {
+  exec 6>&-
+  [ -p "$dir/eof" ] || return
+  # for both ways: the keeper may be gone
+  { exec 7<>"$dir/eof"; echo >&7; rm -f "$dir/eof"; exec 7<&-; } 2>/dev/null
+}
+
+# resize ROWS COLS
+resize() {
+  [ ! -L "$dir/exit" ] && link_of tty && [ -c "$value" ] && stty rows "$1" cols "$2" <"$value"
+} 2>/dev/null
