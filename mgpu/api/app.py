@@ -223,7 +223,11 @@ class _Routes:
     async def _output(self, request: web.Request) -> web.Response:
         wanted = output.parse_output_request(_job(request), request.query)
         found = await self._run(output.read_output, self._context, caller_of(request), wanted)
-        headers = {"X-Mgpu-Size": str(found.size), "X-Mgpu-Complete": str(int(found.complete))}
+        headers = {
+            "X-Mgpu-Offset": str(found.offset),
+            "X-Mgpu-Size": str(found.size),
+            "X-Mgpu-Complete": str(int(found.complete)),
+        }
         return web.Response(body=found.data, headers=headers, content_type="application/octet-stream")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:

@@ -22,6 +22,7 @@ from mgpu.core.model import JobId
 from mgpu.ops import output
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.output import Chunk, Look, Position
+from mgpu.ops.tail import ALL
 
 Run = Callable[..., Awaitable[Any]]
 HEAD = struct.Struct(">BHQ")  # kind, rank, offset
@@ -109,8 +110,12 @@ class _Follower:
             self._news.clear()
             look: Look = await self._run(output.look, self._context, self._job_id, position)
             await self._tell_state(look)
+            if look.begun:
+                await self._event("begin", offsets=[(KIND[stream], rank, at) for stream, rank, at in look.begun])
             if position.attempt == 0 and look.job.attempt > 0:
                 position.attempt = 1 if self._waited else look.job.attempt
+                if self._waited:
+                    position.beginning = ALL
                 await self._tell_attempt()
             elif look.chunks:
                 await self._send_burst(look)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import select
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mgpu.client.http import MasterError, NoMaster, with_query
 from mgpu.client.master import Master
@@ -18,6 +18,7 @@ from mgpu.lean_typing import Any, NamedTuple
 
 STDOUT, STDERR = 1, 2
 HEAD = struct.Struct(">BHQ")
+MOST_OFFSETS = 300  # in a request line
 RETRY_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -30,21 +31,33 @@ class Output(NamedTuple):
 
 
 class Event(NamedTuple):
-    """`name` state, attempt, notice or end as on the wire; or `lost` (text: why; count: failures in a row) and `found`
-    when the master went and came back."""
+    """`name` state, attempt, begin, notice or end as on the wire; or `lost` (text: why; count: failures in a row) and
+    `found` when the master went and came back."""
 
     name: str
     body: dict[str, Any]
 
 
 class JobStream:
-    """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one)."""
+    """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one). In
+    it each stream begins at its offset in `start`, else where `beginning` says (`tail`, `since`, as the master's query
+    has them)."""
 
-    def __init__(self, master: Master, job_id: int | str, rank: int | None = None, attempt: int | None = None) -> None:
+    def __init__(
+        self,
+        master: Master,
+        job_id: int | str,
+        rank: int | None = None,
+        attempt: int | None = None,
+        start: dict[int, int] | None = None,
+        beginning: Mapping[str, int | str | None] | None = None,
+    ) -> None:
         self._master = master
         self._path = f"/v1/jobs/{job_id}/stream"
         self._rank = rank
         self._current = attempt or 0  # 0 = none has begun
+        self._start = start or {}
+        self._beginning = {key: value for key, value in (beginning or {}).items() if value is not None}
         self._seen: dict[tuple[int, int], int] = {}
         self._ranks = 1
         self._failures = 0
@@ -78,12 +91,21 @@ class JobStream:
         if self._failures:
             self._master.start()
         offsets = {"stdout": self._resume(STDOUT), "stderr": self._resume(STDERR)}
-        return self._master.stream(with_query(self._path, **offsets, rank=self._rank, attempt=self._current or None))
+        place = {"rank": self._rank, "attempt": self._current or None, **self._beginning}
+        return self._master.stream(with_query(self._path, **offsets, **place))
 
-    def _resume(self, kind: int) -> int:
-        """The wire has one offset for all ranks: the least. What comes twice for the others is dropped."""
+    def _resume(self, kind: int) -> str | None:
+        """One offset for all ranks, or one for each; None = where the beginning is, which is not known yet."""
         ranks = range(self._ranks) if self._rank is None else (self._rank,)
-        return min(self._seen.get((kind, rank), 0) for rank in ranks)
+        offsets = [self._have(kind, rank) for rank in ranks]
+        if self._beginning and kind not in self._start and not any(offsets):
+            return None
+        if len(offsets) > MOST_OFFSETS or len(set(offsets)) == 1:
+            return str(min(offsets))  # what comes twice for the others is dropped
+        return ",".join(map(str, offsets))
+
+    def _have(self, kind: int, rank: int) -> int:
+        return self._seen.get((kind, rank), self._start.get(kind, 0))
 
     def _wait(self, reason: str, wake_fd: int) -> Iterator[Event | None]:
         self._failures += 1
@@ -110,7 +132,7 @@ class JobStream:
         if len(payload) < HEAD.size:
             raise MasterError("error", "the master sent a piece of output without its head", "is it of this version?")
         kind, rank, offset = HEAD.unpack_from(payload)
-        have = self._seen.get((kind, rank), 0)
+        have = self._have(kind, rank)
         end = offset + len(payload) - HEAD.size
         if offset > have:
             raise MasterError("error", f"output of rank {rank} is missing from byte {have} to {offset}", "mgpu logs")
@@ -127,10 +149,20 @@ class JobStream:
             raise MasterError("error", "the master sent an event that is not one", "is it of this version?") from error
         if name == "attempt" and body["attempt"] != self._current:
             # A new attempt writes from the start; a resumed stream begins with it.
+            self._forget_beginning()
             self._seen.clear()
             self._current = int(body["attempt"])
+        elif name == "begin":
+            self._seen.update({(kind, rank): offset for kind, rank, offset in body["offsets"]})
+            self._beginning = {}
         elif name in ("state", "end"):
             job = body.get("job", {})
             self._current = self._current or int(job.get("attempt") or 0)
             self._ranks = max(len(job.get("allocation") or ()), 1)
+            if not self._current:
+                self._forget_beginning()
         return Event(name, body)
+
+    def _forget_beginning(self) -> None:
+        """It was of an attempt that is there already: the next one is wanted from its start."""
+        self._start, self._beginning = {}, {}

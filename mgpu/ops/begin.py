@@ -13,7 +13,7 @@ _DAY = timedelta(days=1)
 _WORDS = {"midnight": time(0), "noon": time(12), "fika": time(15), "teatime": time(16)}
 _UNITS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
 _FROM_NOW = re.compile(r"now(?:\s*\+\s*(?P<count>\d{1,9})\s*(?P<unit>[a-z]*))?", re.ASCII)
-_BEFORE_CLOCK = re.compile(r"(?<=\d)t(?=\d)|\s+", re.ASCII)
+BEFORE_CLOCK = re.compile(r"(?<=\d)t(?=\d)|\s+", re.ASCII)
 _CLOCK = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?\s*(?P<half>[ap]m)?", re.ASCII)
 _ISO_DAY = re.compile(r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})", re.ASCII)
 _US_DAY = re.compile(r"(?P<month>\d{1,2})[/.](?P<day>\d{1,2})(?:[/.](?P<year>\d{2}|\d{4}))?", re.ASCII)
@@ -36,12 +36,12 @@ def parse_begin(text: str, now: float, zone: tzinfo | None = None) -> float:
 
 def _begin(word: str, now: float, zone: tzinfo | None) -> float:
     if found := _FROM_NOW.fullmatch(word):
-        return now + _seconds(found["count"] or "0", found["unit"] or "second")
+        return now + unit_seconds(found["count"] or "0", found["unit"] or "second")
     here = datetime.fromtimestamp(now, zone)
     return _moment(word, here).replace(tzinfo=here.tzinfo).timestamp()
 
 
-def _seconds(count: str, unit: str) -> int:
+def unit_seconds(count: str, unit: str) -> int:
     """`1hour`, `90 minutes`, `2d`: a unit may be cut short. Raises ValueError."""
     meant = [name for name in _UNITS_S if name.startswith(unit) or f"{name}s" == unit]
     if len(meant) != 1:
@@ -51,19 +51,19 @@ def _seconds(count: str, unit: str) -> int:
 
 def _moment(word: str, here: datetime) -> datetime:
     """Of the clock on the wall. Raises ValueError."""
-    if (clock := _clock(word)) is not None:
+    if (clock := clock_time(word)) is not None:
         moment = datetime.combine(here, clock)
         return moment if moment > here.replace(tzinfo=None) else moment + _DAY
-    day_word, *rest = _BEFORE_CLOCK.split(word, maxsplit=1)
-    clock = _clock(rest[0]) if rest else time(0)
+    day_word, *rest = BEFORE_CLOCK.split(word, maxsplit=1)
+    clock = clock_time(rest[0]) if rest else time(0)
     if clock is None:
         raise ValueError(word)
-    day, dated = _day(day_word, here.date())
+    day, dated = day_named(day_word, here.date())
     moment = datetime.combine(day, clock)
     return moment if dated or moment > here.replace(tzinfo=None) else moment.replace(year=moment.year + 1)
 
 
-def _clock(word: str) -> time | None:
+def clock_time(word: str) -> time | None:
     """None = it is none. Raises ValueError for one that no clock shows."""
     if word in _WORDS:
         return _WORDS[word]
@@ -78,7 +78,7 @@ def _clock(word: str) -> time | None:
     return time(hour, int(found["minute"]), int(found["second"] or 0))
 
 
-def _day(word: str, today: date) -> tuple[date, bool]:
+def day_named(word: str, today: date) -> tuple[date, bool]:
     """And whether its year was told: without one it is the next such day. Raises ValueError."""
     if word in ("today", "tomorrow"):
         return (today if word == "today" else today + _DAY), True

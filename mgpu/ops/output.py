@@ -8,36 +8,40 @@ from dataclasses import dataclass, field
 from mgpu import clock
 from mgpu.core.array import Reference, array_of, shown_id, task_name
 from mgpu.core.errors import NotFound, RequestError
-from mgpu.core.model import Job, JobId, JobState, Part
+from mgpu.core.model import AttemptState, Job, JobId, JobState, Part
 from mgpu.ops import render
 from mgpu.ops.arrays import find, find_row
 from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_count
 from mgpu.ops.render import Json
-from mgpu.store.spool import Stream
+from mgpu.ops.tail import ALL, Beginning, parse_beginning
+from mgpu.store.spool import Spool, Stream
 
 MOST_BYTES = 8 << 20
 CHUNK_BYTES = 512 << 10
+MOST_RANKS = 4096
 NOTICE = "notice"  # an audit row whose detail is a line for the user: followers hear it
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """`attempt` None = the current or last one."""
+    """`attempt` None = the current or last one; `offset` None = at the `beginning`."""
 
     named: Reference
     stream: Stream = "stdout"
     rank: int = 0
     attempt: int | None = None
-    offset: int = 0
+    offset: int | None = 0
     limit: int = 1 << 20
+    beginning: Beginning = ALL
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """`size` is what is stored of the stream; `complete`: no more will come."""
+    """`data` stands at `offset`; `size` is what is stored of the stream; `complete`: no more will come."""
 
+    offset: int
     data: bytes
     size: int
     complete: bool
@@ -52,8 +56,9 @@ def parse_output_request(named: Reference, query: Mapping[str, str]) -> OutputRe
         stream="stdout" if stream == "stdout" else "stderr",
         rank=number(query, "rank") or 0,
         attempt=number(query, "attempt"),
-        offset=number(query, "offset") or 0,
+        offset=number(query, "offset"),
         limit=min(number(query, "limit") or 1 << 20, MOST_BYTES),
+        beginning=parse_beginning(query),
     )
 
 
@@ -68,14 +73,24 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
     if not parts:
         if wanted.attempt is not None:
             raise NotFound(f"job {shown_id(job)} has no attempt {wanted.attempt}", f"the last one is {job.attempt}")
-        return Output(b"", 0, job.state.final)
+        return Output(0, b"", 0, job.state.final)
     if wanted.rank >= len(parts):
         raise NotFound(f"job {shown_id(job)} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
     part = parts[wanted.rank]
-    complete = part.collected or part.owes_fence  # looked at before the bytes: all of them are there if it holds
+    complete = _complete(context, part)  # looked at before the bytes: all of them are there if it holds
     size = context.spool.size(part.key, wanted.stream)
-    data = context.spool.read(part.key, wanted.stream, wanted.offset, wanted.limit)
-    return Output(data, max(size, wanted.offset + len(data) if data else 0), complete)
+    offset = wanted.offset
+    if offset is None:
+        offset = wanted.beginning.offset(context.spool, part.key, wanted.stream)
+    data = context.spool.read(part.key, wanted.stream, offset, wanted.limit)
+    return Output(offset, data, max(size, offset + len(data) if data else 0), complete)
+
+
+def _complete(context: Context, part: Part) -> bool:
+    """No more of its output will come: all is here, or nobody fetches the rest, as its node has left the inventory."""
+    if part.collected or part.owes_fence:
+        return True
+    return part.state is AttemptState.ENDED and all(node.name != part.node for node in context.config.nodes)
 
 
 def _look_up(context: Context, caller: Caller, named: Reference, attempt: int | None) -> tuple[Job, list[Part]]:
@@ -101,22 +116,38 @@ def _readable(context: Context, caller: Caller, job: Job) -> Job:
 @dataclass(slots=True)
 class Position:
     """Where a follower stands: which ranks it wants (None = all), which attempt (0 = none has begun), and how far it
-    is in each stream. `start` is where every rank begins."""
+    is in each stream. `start` is where every rank begins, or each one; a stream that is not in it begins at the
+    `beginning`."""
 
     rank: int | None = None
     attempt: int = 0
-    start: dict[Stream, int] = field(default_factory=dict)
+    start: dict[Stream, list[int]] = field(default_factory=dict)
     reached: dict[tuple[int, Stream], int] = field(default_factory=dict)
+    beginning: Beginning = ALL
 
     def offset(self, rank: int, stream: Stream) -> int:
-        return self.reached.get((rank, stream), self.start.get(stream, 0))
+        start = self.start.get(stream, [0])
+        return self.reached.get((rank, stream), start[rank if rank < len(start) else -1])
+
+    def begin(self, spool: Spool, parts: Sequence[Part]) -> list[tuple[Stream, int, int]]:
+        """Makes the beginning so many bytes, now that there is an attempt: (stream, rank, offset) of each that begins
+        there."""
+        begun = [
+            (stream, part.rank, self.beginning.offset(spool, part.key, stream))
+            for stream in STREAMS
+            if stream not in self.start
+            for part in parts
+        ]
+        self.reached.update({(rank, stream): offset for stream, rank, offset in begun})
+        self.beginning = ALL
+        return begun
 
     def advance(self, chunk: Chunk) -> None:
         self.reached[chunk.rank, chunk.stream] = chunk.offset + len(chunk.data)
 
     def next_attempt(self) -> None:
         self.attempt += 1
-        self.start, self.reached = {}, {}
+        self.start, self.reached, self.beginning = {}, {}, ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +161,31 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class Look:
     """`signature` changes with what a follower wants to hear of, `job_json` is then the news. `parts` are those whose
-    output is followed. `complete`: if there are no `chunks`, nothing more will come of the attempt."""
+    output is followed, `begun` is where its beginning was found just now. `complete`: if there are no `chunks`, nothing
+    more will come of the attempt."""
 
     job: Job
     job_json: Json
     signature: tuple[object, ...]
     notices: Sequence[str]
     parts: Sequence[Part]
+    begun: Sequence[tuple[Stream, int, int]]
     chunks: Sequence[Chunk]
     complete: bool
 
 
 def parse_position(query: Mapping[str, str]) -> Position:
-    start = {stream: number(query, stream) or 0 for stream in STREAMS}
-    return Position(rank=number(query, "rank"), attempt=number(query, "attempt") or 0, start=start)
+    start = {
+        stream: [parse_count(stream, offset, 1 << 62) for offset in query[stream].split(",")[:MOST_RANKS]]
+        for stream in STREAMS
+        if query.get(stream)
+    }
+    return Position(
+        rank=number(query, "rank"),
+        attempt=number(query, "attempt") or 0,
+        start=start,
+        beginning=parse_beginning(query),
+    )
 
 
 def begin_to_follow(context: Context, caller: Caller, named: Reference) -> JobId:
@@ -165,6 +207,7 @@ def look(context: Context, job_id: JobId, position: Position) -> Look:
         notices = [entry.detail for entry in r.audits(job_id=job_id, what=NOTICE)]
     if position.rank is not None:
         followed = [part for part in followed if part.rank == position.rank]
+    begun = [] if position.beginning.of_all or not followed else position.begin(context.spool, followed)
     shown = render.job(job, current, context.control.waits().get(job_id))
     return Look(
         job=job,
@@ -172,8 +215,9 @@ def look(context: Context, job_id: JobId, position: Position) -> Look:
         signature=(job.state, job.attempt, shown["reason"], job.stop, *((p.state, p.pid) for p in current)),
         notices=notices,
         parts=followed,
+        begun=begun,
         chunks=next_chunks(context, followed, position),
-        complete=job.attempt >= position.attempt and all(part.collected or part.owes_fence for part in followed),
+        complete=job.attempt >= position.attempt and all(_complete(context, part) for part in followed),
     )
 
 

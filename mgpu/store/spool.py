@@ -1,6 +1,6 @@
 """The output of attempts as files on the head node, and the wake-ups of those who wait for more of it.
 
-    <root>/<job>/<attempt>/<rank>.out and .err
+    <root>/<job>/<attempt>/<rank>.out and .err; beside each when its bytes came (see moments.py)
 
 Whoever brings output says at which offset it stands. What is there already is passed over and a gap is refused, so a
 transfer can be cut and repeated anywhere and the file is still the stream, byte for byte.
@@ -20,12 +20,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from mgpu import clock
 from mgpu.core.errors import StoreError
 from mgpu.core.model import JobId, PartKey
+from mgpu.store import moments
 
 Stream = Literal["stdout", "stderr"]
 _SUFFIX = {"stdout": "out", "stderr": "err"}
 _LOCKS = 16
+_BLOCK = 1 << 16
 MARK = "[mgpu: output beyond {} bytes was not kept]\n"
 
 
@@ -53,6 +56,7 @@ class Spool:
         self._append_locks = [threading.Lock() for _ in range(_LOCKS)]
         self._lock = threading.Lock()
         self._subscribers: dict[JobId, list[Callable[[], None]]] = {}
+        self._noted: dict[Path, float] = {}
 
     def append(self, key: PartKey, stream: Stream, offset: int, data: bytes) -> int:
         """The size after it. Raises SpoolGap; on a full disk what did fit is kept and StoreError raised. What comes
@@ -76,6 +80,8 @@ class Spool:
             if offset > size:
                 raise SpoolGap(size, offset)
             fresh = memoryview(data)[size - offset :]
+            if fresh:
+                self._note(path, size)
             if not fresh or not self._limit or size + len(fresh) <= self._limit:
                 return _write(descriptor, size, fresh)
             size = _write(descriptor, size, fresh[: max(0, self._limit - size)])
@@ -87,6 +93,13 @@ class Spool:
         """The last line of a stream that was cut, or what is missing of it."""
         mark = MARK.format(cut.kept).encode().rjust(cut.size - cut.kept, b"\n")
         return _write(descriptor, size, memoryview(mark)[size - cut.kept :])
+
+    def _note(self, path: Path, offset: int) -> None:
+        """Before the bytes are there: one without a row would count as older than it is."""
+        now = clock.now()
+        if abs(now - self._noted.get(path, 0.0)) >= moments.PERIOD_S:
+            self._noted[path] = now
+            moments.note(path, now, offset)
 
     def cut(self, key: PartKey, stream: Stream) -> bool:
         """The limit was reached and the last line is there: nothing more of this stream will be kept."""
@@ -132,11 +145,40 @@ class Spool:
         finally:
             os.close(descriptor)
 
+    def since(self, key: PartKey, stream: Stream, at: float) -> int:
+        """Where the bytes begin that came at `at` or later (or a few seconds before); the end, if none did."""
+        path = self._path(key, stream)
+        try:
+            offset = moments.since(path, at)
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise _in_words(path, error) from error
+        size = self.size(key, stream)
+        return size if offset is None else min(offset, size)
+
+    def tail(self, key: PartKey, stream: Stream, lines: int) -> int:
+        """Where the last `lines` lines begin; one that has no end yet counts."""
+        end = self.size(key, stream)
+        last = True
+        while end > 0 and lines > 0:
+            start = max(0, end - _BLOCK)
+            block = self.read(key, stream, start, end - start)
+            place = len(block) - (last and block.endswith(b"\n"))
+            last = False
+            while lines > 0 and (place := block.rfind(b"\n", 0, place)) >= 0:
+                lines -= 1
+                if not lines:
+                    return start + place + 1
+            end = start
+        return end
+
     def sync(self, key: PartKey) -> None:
         """Both streams are on the disk when it returns: to be called before the part is stored as collected, since
         the node's copy may be removed after that."""
         for stream in _SUFFIX:
             path = self._path(key, stream)
+            self._noted.pop(path, None)
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
                 try:

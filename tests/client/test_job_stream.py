@@ -56,8 +56,8 @@ def test_after_a_cut_each_byte_is_seen_once(tmp_path: Path) -> None:
         ]
         streams = [path for path in peer.paths() if "stream" in path]
         assert streams[1:] == [
-            "/v1/jobs/17/stream?stdout=2&stderr=0&attempt=1",
-            "/v1/jobs/17/stream?stdout=3&stderr=0&attempt=1",
+            "/v1/jobs/17/stream?stdout=6%2C2&stderr=3%2C0&attempt=1",
+            "/v1/jobs/17/stream?stdout=8%2C3&stderr=3%2C0&attempt=1",
         ]
         assert [item for item in names(items) if isinstance(item, str)].count("found") == 2
 
