@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 
 from mgpu import clock
 from mgpu.cli import outcome
@@ -30,22 +31,33 @@ WAIT_WITHOUT_REASON_S = 5.0
 
 
 class Leave(Exception):
-    """Ends the following, not the job."""
+    """Ends the following, not the job. `over`: the job has ended, only output of it is missing."""
 
-    def __init__(self, exit_code: int, reason: str, job: str = "goes on") -> None:
+    def __init__(self, exit_code: int, reason: str, over: bool = False) -> None:
         super().__init__(reason)
         self.exit_code = exit_code
         self.reason = reason
-        self.job = job
+        self.over = over
 
 
 class Follower:
-    """`run()` gives the exit status. `options`: quiet, label, output, error and the limits in LIMITS."""
+    """`run()` gives the exit status. `options`: quiet, label, output, error and the limits in LIMITS. `stream`: what is
+    followed of the job, None = all. `joins`: it was somebody else who began it, and it may be over long since."""
 
-    def __init__(self, master: Master, job_id: int, options: dict[str, str | bool], signals: Signals) -> None:
+    def __init__(
+        self,
+        master: Master,
+        job_id: int | str,
+        options: Mapping[str, str | bool],
+        signals: Signals,
+        stream: JobStream | None = None,
+        joins: bool = False,
+    ) -> None:
         self._master = master
         self._job_id = job_id
         self._signals = signals
+        self._stream = stream or JobStream(master, job_id)
+        self._joins = joins
         self._quiet = bool(options.get("quiet"))
         self._limits = {key: seconds(options, key) for key in LIMITS}
         stdout, stderr = str(options.get("output", "")), str(options.get("error", ""))
@@ -67,7 +79,7 @@ class Follower:
     def run(self) -> int:
         """Raises MasterError when the master refuses to let us follow."""
         try:
-            for item in JobStream(self._master, self._job_id).items(self._signals.fd, 0.5):
+            for item in self._stream.items(self._signals.fd, 0.5):
                 if isinstance(item, Output):
                     self._output(item)
                 elif isinstance(item, Event):
@@ -77,16 +89,21 @@ class Follower:
         except Leave as leave:
             self._clear_status()
             if not self._quiet:
-                say(f"{leave.reason}: job {self._job_id} {leave.job}; see it again with: mgpu logs -f {self._job_id}")
+                say(f"{leave.reason}: {self._way_back(leave.over)}")
             return leave.exit_code
         except BrokenPipeError:
-            say(f"nobody reads the output: job {self._job_id} goes on; see it with: mgpu logs -f {self._job_id}")
+            say(f"nobody reads the output: {self._way_back()}")
             return 128 + signal.SIGPIPE
         except OSError as error:
             said = f"cannot write the output ({error.strerror or error})"
-            say(f"{said}: job {self._job_id} goes on; see it with: mgpu logs -f {self._job_id}")
+            say(f"{said}: {self._way_back()}")
             return STOPPED_FOLLOWING
         return self._end()
+
+    def _way_back(self, over: bool = False) -> str:
+        if over:
+            return f"job {self._job_id} has ended; see all of it with: mgpu logs {self._job_id}"
+        return f"job {self._job_id} goes on; go back to it with: mgpu attach {self._job_id}"
 
     def _end(self) -> int:
         self._tell_where(any(map(started, self._parts())))
@@ -108,6 +125,9 @@ class Follower:
             if event.body["job"]["state"] == "PENDING" and self._job["state"] != "PENDING":
                 self._waiting_since = clock.monotonic()
             self._job = event.body["job"]
+            if self._joins and self._job["state"] not in outcome.ACTIVE:
+                self._told_attempt = self._job.get("attempt") or 0  # it runs nowhere any more
+            self._joins = False
             self._sink.know(self._job)
             self._tell_where(all(map(started, self._parts())))
         elif event.name == "notice":
@@ -197,7 +217,7 @@ class Follower:
         for refusal in refused:
             if refusal.code == "already_ended":
                 ended = self._master.call("GET", f"/v1/jobs/{self._job_id}")
-                raise Leave(outcome.exit_status(ended, None), "not waited for the rest of its output", "has ended")
+                raise Leave(outcome.exit_status(ended, None), "not waited for the rest of its output", over=True)
             self._stop_status = None
             self._tell(f"{refusal.message}: {refusal.hint}" if refusal.hint else refusal.message)
 

@@ -1,42 +1,55 @@
-"""mgpu logs: a job's output, as it came."""
+"""mgpu logs: what jobs wrote, as it came."""
 
 from __future__ import annotations
 
 import os
+import select
+from collections.abc import Callable, Sequence
 
 from mgpu.cli.filters import job_number, job_path
 from mgpu.cli.outcome import ending
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, bad_request
 from mgpu.cli.signals import Signals
-from mgpu.cli.sink import Sink
+from mgpu.cli.sink import Heads, Sink
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
-from mgpu.client.http import with_query
+from mgpu.client.http import MasterError, with_query
 from mgpu.client.job_stream import STDERR, STDOUT, Event, JobStream, Output
 from mgpu.client.master import Master
 from mgpu.lean_typing import Any, NamedTuple
 
 PIECE_B = 1 << 20
+MOST_FOLLOWED = 50  # at once: each has a connection of its own
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
+TAIL = Option("-n --tail", "N", "Begin N lines before the end, of each rank, stdout and stderr.", least=0)
+RANK = Option("--rank", "R", "Of this rank alone.", least=0)
 EXAMPLES = """
 Examples:
   mgpu logs 17                what there is: stdout on stdout, stderr on stderr
   mgpu logs -f 17             go on until the job ends
+  mgpu logs -f -n 20 17       from the last 20 lines on
+  mgpu logs --since 10m 17    what came in the last ten minutes; also 16:00, 2026-12-01T08:00
   mgpu logs 17 --stderr       its stderr alone, on stdout
   mgpu logs 17 --rank 1 --attempt 2
   mgpu logs 20_4              of a task of an array
+  mgpu logs -f -l 17 18       of both, each line with its job and rank
 """
 
 
 class Wanted(NamedTuple):
-    """Which output of which job."""
+    """Which output of a job. `tail`, `since`: where it begins, None = at the start."""
 
-    job_id: int | str
     follow: bool
     rank: int | None
     only_stderr: bool
     attempt: int | None
     label: bool
+    tail: int | None
+    since: str | None
+
+    @property
+    def beginning(self) -> dict[str, int | str | None]:
+        return {"tail": self.tail, "since": self.since}
 
 
 class Interrupted(Exception):
@@ -44,50 +57,131 @@ class Interrupted(Exception):
 
 
 @command(
-    Argument("job_id", "ID"),
-    Option("-f --follow", "", "Go on until the job ends."),
-    Option("--rank", "R", "Of this rank alone.", least=0),
+    Argument("ids", "ID...", nargs="*"),
+    Option("-f --follow", "", "Go on until the job ends; of several, the last of them."),
+    TAIL,
+    Option("--since", "TIME", "What came since then, to some seconds: 10m, 1h30m, 16:00, 2026-12-01T08:00."),
+    RANK,
     Option("--stderr", "", "The stderr alone, on our stdout.", key="only_stderr"),
     Option("--attempt", "K", "Of this attempt (default: the last).", least=1),
-    Option("-l --label", "", "Begin each line with its rank."),
+    Option("-l --label", "", "Begin each line with its rank; of several jobs, with job and rank."),
     has_json=False,
     examples=EXAMPLES,
 )
-def logs(session: Session, /, job_id: str, **given: Any) -> int:
-    """Show the output of a job, byte for byte. ^C ends the looking on, never the job."""
-    wanted = Wanted(job_number(job_id), **given)
+def logs(session: Session, /, ids: tuple[str, ...], **given: Any) -> int:
+    """Show the output of jobs, byte for byte; of several, under a heading each. ^C ends the looking on, never a job."""
+    jobs = list(dict.fromkeys(map(job_number, ids)))
+    if not jobs:
+        raise bad_request("which job?", "give its number: mgpu queue and mgpu history show them")
+    wanted = Wanted(**given)
+    if wanted.follow and len(jobs) > MOST_FOLLOWED:
+        raise bad_request(f"{len(jobs)} jobs are more than can be followed at once", f"name {MOST_FOLLOWED} at most")
     with Signals() as signals:
         try:
-            Viewer(session.master(), wanted, signals).run()
+            if len(jobs) == 1:
+                Viewer(session.master(), jobs[0], wanted, signals.fd, lambda: attend(signals)).run()
+                return 0
+            return (follow_all if wanted.follow else show_all)(session, jobs, wanted, signals)
         except Interrupted as error:
             return 128 + int(error.args[0])
-    return 0
+
+
+def attend(signals: Signals) -> None:
+    """Raises Interrupted."""
+    if taken := signals.take():
+        raise Interrupted(taken[0])
+
+
+def show_all(session: Session, jobs: Sequence[int | str], wanted: Wanted, signals: Signals) -> int:
+    """One after the other. One that cannot be shown is told of, and does not keep the rest back."""
+    master, heads, status = session.master(), Heads(), 0
+    for job_id in jobs:
+        try:
+            Viewer(master, job_id, wanted, signals.fd, lambda: attend(signals), heads).run()
+        except MasterError as error:
+            session.print_error(error)
+            status = max(status, error.exit_code)
+    return status
+
+
+def follow_all(session: Session, jobs: Sequence[int | str], wanted: Wanted, signals: Signals) -> int:
+    """All at once, a thread for each; whatever comes first is shown first."""
+    import threading
+
+    master, heads = session.master(), Heads()
+    done, woken = os.pipe()  # a byte when one is done
+    stop, stopped = os.pipe()  # never read: once there is a byte, all of them wake up
+    failures: list[MasterError | OSError] = []
+
+    def look() -> None:
+        if select.select([stop], [], [], 0)[0]:
+            raise Interrupted
+
+    def follow(job_id: int | str) -> None:
+        try:
+            Viewer(master, job_id, wanted, stop, look, heads).run()
+        except Interrupted:
+            pass
+        except (MasterError, OSError) as error:
+            failures.append(error)
+        finally:
+            os.write(woken, b".")
+
+    threads = [threading.Thread(target=follow, args=(job_id,), daemon=True) for job_id in jobs]
+    for thread in threads:
+        thread.start()
+    status, left = 0, len(threads)
+    try:
+        while left:
+            ready, _, _ = select.select([done, signals.fd], [], [])
+            attend(signals)
+            if done in ready:
+                left -= len(os.read(done, len(threads)))
+            while failures:
+                error = failures.pop()
+                if not isinstance(error, MasterError):
+                    raise error
+                session.print_error(error)
+                status = max(status, error.exit_code)
+    finally:
+        os.write(stopped, b".")
+        for thread in threads:
+            thread.join()
+    return status
 
 
 class Viewer:
-    """Writes what is wanted to our stdout and stderr."""
+    """Writes what is wanted of a job to our stdout and stderr. `attend` is called when `wake_fd` becomes readable, and
+    may raise. `heads`: of several jobs."""
 
-    def __init__(self, master: Master, wanted: Wanted, signals: Signals) -> None:
+    def __init__(
+        self,
+        master: Master,
+        job_id: int | str,
+        wanted: Wanted,
+        wake_fd: int,
+        attend: Callable[[], None],
+        heads: Heads | None = None,
+    ) -> None:
         self._master = master
+        self._job_id = job_id
         self._wanted = wanted
-        self._signals = signals
-        self._sink = Sink("", "", wanted.label, wanted.job_id, signals.fd, self._attend)
+        self._wake_fd = wake_fd
+        self._attend = attend
+        self._sink = Sink("", "", wanted.label, job_id, wake_fd, attend, heads)
 
     def run(self) -> None:
-        """Raises Interrupted, BrokenPipeError, MasterError."""
+        """Raises what `attend` does, BrokenPipeError, MasterError."""
         if self._wanted.follow:
             self._follow()
         else:
             self._copy_all()
         self._sink.finish()
 
-    def _attend(self) -> None:
-        if taken := self._signals.take():
-            raise Interrupted(taken[0])
-
     def _follow(self) -> None:
         wanted = self._wanted
-        for item in JobStream(self._master, wanted.job_id, wanted.rank, wanted.attempt).items(self._signals.fd):
+        stream = JobStream(self._master, self._job_id, wanted.rank, wanted.attempt, beginning=wanted.beginning)
+        for item in stream.items(self._wake_fd):
             self._attend()
             if isinstance(item, Output):
                 self._write(item.kind, item.rank, item.data)
@@ -96,23 +190,25 @@ class Viewer:
 
     def _copy_all(self) -> None:
         """Rank by rank, as far as there is output now."""
-        job = self._master.call("GET", job_path(str(self._wanted.job_id)))
+        job = self._master.call("GET", job_path(str(self._job_id)))
         count = max(len(job.get("allocation") or ()), 1)
         for kind in (STDERR,) if self._wanted.only_stderr else (STDOUT, STDERR):
             for rank in range(count) if self._wanted.rank is None else (self._wanted.rank,):
                 self._copy(kind, rank)
 
     def _copy(self, kind: int, rank: int) -> None:
-        path, offset, size = f"{job_path(str(self._wanted.job_id))}/output", 0, 1
-        while offset < size:
-            place = {"stream": NAMES[kind], "rank": rank, "attempt": self._wanted.attempt, "offset": offset}
-            answer = self._master.raw("GET", with_query(path, **place, limit=PIECE_B))
-            size = int(answer.headers.get("x-mgpu-size", 0))
-            if not answer.body:
-                return
-            offset += len(answer.body)
-            self._write(kind, rank, answer.body)
+        path = f"{job_path(str(self._job_id))}/output"
+        place: dict[str, Any] = {"stream": NAMES[kind], "rank": rank, "attempt": self._wanted.attempt}
+        where: dict[str, Any] = self._wanted.beginning
+        while True:
+            answer = self._master.raw("GET", with_query(path, **place, **where, limit=PIECE_B))
+            size, offset = (int(answer.headers.get(f"x-mgpu-{name}", 0)) for name in ("size", "offset"))
+            if answer.body:
+                self._write(kind, rank, answer.body)
             self._attend()
+            where = {"offset": offset + len(answer.body)}
+            if not answer.body or where["offset"] >= size:
+                return
 
     def _write(self, kind: int, rank: int, data: bytes) -> None:
         if self._wanted.only_stderr and kind == STDOUT:

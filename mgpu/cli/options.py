@@ -62,9 +62,12 @@ SURROUNDINGS = [
     ),
     Option("--setup", "CMD", "Shell text to run before the command."),
 ]
+QUIET = Option("-Q --quiet", "", "Say nothing but errors on stderr.")
+LABEL = Option("-l --label", "", "Begin each line of output with its rank.")
 FOLLOWING = [
-    Option("-Q --quiet", "", "Say nothing but errors on stderr."),
-    Option("-l --label", "", "Begin each line of output with its rank."),
+    QUIET,
+    LABEL,
+    Option("--rank", "R", "Show the output of this rank alone."),
     Option("--session-timeout", "S", "Stop following after S seconds in all."),
     Option("--max-wait-time", "S", "Stop following after S seconds without output."),
     Option("--connection-timeout", "S", "Stop following S seconds after the master was lost."),
@@ -169,3 +172,14 @@ def seconds(options: Mapping[str, str | bool], key: str) -> float | None:
     if not 0 <= number < 1e12:
         raise bad_request(f"--{key.replace('_', '-')} {value}: not a number", "give one that is 0 or more")
     return number
+
+
+def whole_number(options: Mapping[str, str | bool], key: str) -> int | None:
+    """Likewise, of a count."""
+    value = options.get(key)
+    if value is None:
+        return None
+    text = str(value)
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise bad_request(f"--{key.replace('_', '-')} {value}: not a whole number", "give one that is 0 or more")
+    return int(text)

@@ -52,15 +52,43 @@ def non_blocking(descriptor: int) -> int:
     return descriptor
 
 
+class Heads:
+    """Of several jobs that write to the same stdout and stderr: whose output follows, told as `tail` does for files."""
+
+    def __init__(self) -> None:
+        from threading import Lock  # here, as few commands need it
+
+        self.lock = Lock()
+        self._last: dict[str | int, int | str] = {}
+
+    def before(self, where: str | int, job_id: int | str) -> bytes:
+        """What has to stand before the next piece; the caller holds the lock until both are written."""
+        last = self._last.get(where)
+        if last == job_id:
+            return b""
+        self._last[where] = job_id
+        return b"%s==> job %s <==\n" % (b"" if last is None else b"\n", str(job_id).encode())
+
+
 class Sink:
-    """`stdout` and `stderr` are file patterns, "" = our own. Where only stdout is named, stderr goes there too."""
+    """`stdout` and `stderr` are file patterns, "" = our own. Where only stdout is named, stderr goes there too.
+    `heads`: those of several jobs, which share our own; a label then names the job as well, and no heads are needed."""
 
     def __init__(
-        self, stdout: str, stderr: str, label: bool, job_id: int | str, wake_fd: int, attend: Callable[[], None]
+        self,
+        stdout: str,
+        stderr: str,
+        label: bool,
+        job_id: int | str,
+        wake_fd: int,
+        attend: Callable[[], None],
+        heads: Heads | None = None,
     ) -> None:
         self._patterns = {STDOUT: stdout, STDERR: stderr or stdout}
         self._label = label
         self._job_id = job_id
+        self._heads = heads
+        self._prefix = b"%s." % str(job_id).encode() if heads else b""
         self._wake = (wake_fd, attend)
         self._targets: dict[str | int, Target] = {}
         self._lines: dict[tuple[int, int], bytes] = {}
@@ -77,13 +105,23 @@ class Sink:
         if self._label:
             data = self._labelled(kind, rank, data)
         if data:
-            self._target(kind, rank).write(data)
+            self._put(kind, rank, data)
+
+    def _put(self, kind: int, rank: int, data: bytes) -> None:
+        target = self._target(kind, rank)
+        if self._heads is None:
+            target.write(data)
+            return
+        with self._heads.lock:
+            head = b"" if self._label else self._heads.before(kind, self._job_id)
+            target.write(head + data)
 
     def finish(self) -> None:
         """Writes the lines that have no end, and makes the files that nothing came for."""
         for (kind, rank), line in self._lines.items():
             if line:
-                self._target(kind, rank).write(b"%d: %s" % (rank, line))
+                end = b"" if self._heads is None else b"\n"  # another job's line may follow
+                self._put(kind, rank, self._begin(rank) + line + end)
         self._lines.clear()
         for kind, pattern in self._patterns.items():
             for rank in self._node_of if pattern else ():
@@ -94,9 +132,15 @@ class Sink:
 
     def _labelled(self, kind: int, rank: int, data: bytes) -> bytes:
         text = self._lines.get((kind, rank), b"") + data
-        end = len(text) if len(text) > LINE_LIMIT_B and b"\n" not in text else text.rfind(b"\n") + 1
+        # a progress bar's line ends with a return; of one that stands last it is not known whether a newline follows
+        end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1
+        end = len(text) if len(text) > LINE_LIMIT_B and not end else end
         self._lines[kind, rank] = text[end:]
-        return b"".join(b"%d: %s" % (rank, line) for line in text[:end].splitlines(keepends=True) if line)
+        begin = self._begin(rank)
+        return b"".join(begin + line for line in text[:end].splitlines(keepends=True) if line)
+
+    def _begin(self, rank: int) -> bytes:
+        return b"%s%d: " % (self._prefix, rank)
 
     def _target(self, kind: int, rank: int) -> Target:
         pattern = self._patterns[kind]

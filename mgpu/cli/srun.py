@@ -6,10 +6,11 @@ import json
 import os
 import signal
 
-from mgpu.cli.follower import LIMITS, Follower
-from mgpu.cli.options import IMMEDIATE, TEST_ONLY, job_options, seconds
+from mgpu.cli.follower import LIMITS
+from mgpu.cli.foreground import stay
+from mgpu.cli.options import IMMEDIATE, TEST_ONLY, job_options, seconds, whole_number
 from mgpu.cli.session import Session
-from mgpu.cli.signals import Raised, Signals, raising
+from mgpu.cli.signals import Raised, raising
 from mgpu.cli.sink import check_pattern
 from mgpu.cli.submission import Prepared, prepare, send, test_only
 from mgpu.cli.syntax import Words, command
@@ -53,6 +54,7 @@ def follow(session: Session, prepared: Prepared) -> int:
     options = dict(prepared.options)
     for key in LIMITS:  # faults are told before anything is queued
         seconds(options, key)
+    rank = whole_number(options, "rank")
     for key in ("output", "error"):
         if options.get(key) and prepared.body["kind"] == "srun":
             check_pattern(str(options[key]))
@@ -65,8 +67,7 @@ def follow(session: Session, prepared: Prepared) -> int:
             job_id = send(session, prepared)
     except Raised as error:
         return not_answered(master.location.endpoint, prepared.body, error.number)
-    with Signals() as signals:
-        return Follower(master, job_id, options, signals).run()
+    return stay(master, job_id, options, rank)
 
 
 def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> int:

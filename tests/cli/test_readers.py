@@ -95,7 +95,7 @@ NOT_PLAIN = [
     "srun -QG 2 x",
     "queue -u",
     "queue x",
-    "logs",
+    "attach",
     "--version",
 ]
 

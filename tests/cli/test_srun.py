@@ -175,7 +175,7 @@ def test_signals(
     if cancels:
         assert last == f"mgpu: job 17 CANCELLED (by {'SIGTERM' if number == signal.SIGTERM else '^C'})"
     else:
-        assert last == "mgpu: hung up: job 17 goes on; see it again with: mgpu logs -f 17"
+        assert last == "mgpu: hung up: job 17 goes on; go back to it with: mgpu attach 17"
         assert peer.bodies("POST", "/v1/cancel") == []
 
 
@@ -259,7 +259,7 @@ def test_who_waits_for_output_alone_can_be_ended(peer: Peer, mgpu_process: Calla
     hold.set()
     assert process.returncode == 3
     assert err.decode().endswith(
-        "not waited for the rest of its output: job 17 has ended; see it again with: mgpu logs -f 17\n"
+        "not waited for the rest of its output: job 17 has ended; see all of it with: mgpu logs 17\n"
     )
 
 
@@ -286,7 +286,7 @@ def test_the_older_limits_end_the_following_alone(peer: Peer, mgpu: Callable, op
     hold.set()
     assert ran.status == 75
     assert ran.err.endswith(
-        f"stopped following after 0 s ({option}): job 17 goes on; see it again with: mgpu logs -f 17\n"
+        f"stopped following after 0 s ({option}): job 17 goes on; go back to it with: mgpu attach 17\n"
     )
     assert peer.bodies("POST", "/v1/cancel") == []
 
@@ -296,35 +296,6 @@ def test_a_lost_master_may_be_given_up(peer: Peer, mgpu: Callable, option: str) 
     peer.streams = [[state("RUNNING"), CUT]] + [[CUT]] * 50
     ran = mgpu("srun", option, "prog")
     assert (ran.status, peer.bodies("POST", "/v1/cancel")) == (75, [])
-
-
-def test_logs_shows_each_stream_on_its_own(peer: Peer, mgpu: Callable) -> None:
-    size = {"X-Mgpu-Size": "6"}
-    peer.answers["GET", "/v1/jobs/17"] = job("RUNNING")
-    path = "/v1/jobs/17/output?stream={}&rank=0&offset={}&limit=1048576"
-    peer.answers["GET", path.format("stdout", 0)] = (200, b"abc", size)
-    peer.answers["GET", path.format("stdout", 3)] = (200, b"def", size)
-    peer.answers["GET", path.format("stderr", 0)] = (200, b"oh no\n", size)
-    assert mgpu("logs", "17") == (0, "abcdef", "oh no\n")
-    assert mgpu("logs", "17", "--stderr") == (0, "oh no\n", "")
-
-
-def test_logs_follows_to_the_end(peer: Peer, mgpu: Callable) -> None:
-    peer.streams = [[state("RUNNING"), output(b"out"), output(b"err", kind=2), end("FAILED", exit_code=3)]]
-    assert mgpu("logs", "-f", "17") == (0, "out", "err")
-    peer.streams = [[state("RUNNING"), output(b"out"), output(b"err", kind=2), end("FAILED", exit_code=3)]]
-    assert mgpu("logs", "-f", "--stderr", "17") == (0, "err", "")
-
-
-def test_an_interrupted_look_leaves_the_job(peer: Peer, mgpu_process: Callable) -> None:
-    hold = threading.Event()
-    peer.streams = [[state("RUNNING"), output(b"first\n"), hold]]
-    process = mgpu_process("logs", "-f", "17")
-    assert process.stdout.readline() == b"first\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    hold.set()
-    assert (process.returncode, err, peer.bodies("POST", "/v1/cancel")) == (130, b"", [])
 
 
 def test_submit_interactive_follows(peer: Peer, mgpu: Callable) -> None:

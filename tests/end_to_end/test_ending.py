@@ -114,7 +114,7 @@ def test_a_hung_up_terminal_leaves_it_running(cluster: Cluster) -> None:
     [job] = cluster.json("queue")["jobs"]
     assert job["state"] == "RUNNING"
     number = job["job_id"]
-    assert result.told[-1] == f"mgpu: hung up: job {number} goes on; see it again with: mgpu logs -f {number}"
+    assert result.told[-1] == f"mgpu: hung up: job {number} goes on; go back to it with: mgpu attach {number}"
 
 
 def test_cancelled_by_another(cluster: Cluster) -> None:

@@ -116,7 +116,9 @@ def test_a_full_disk_here(cluster: Cluster) -> None:
         done = subprocess.run(words, check=False, env=cluster.environ, stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 75
     last = done.stderr.decode().splitlines()[-1]
-    found = re.match(r"mgpu: cannot write the output \(No space left on device\): job (\d+) goes on; see it ", last)
+    found = re.match(
+        r"mgpu: cannot write the output \(No space left on device\): job (\d+) goes on; go back to it ", last
+    )
     assert found, last
     assert cluster.job(int(found[1]))["state"] == "RUNNING"
 
