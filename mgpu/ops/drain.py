@@ -92,11 +92,16 @@ def _words(given: object) -> list[str]:
     words: list[str] = []
     for each in given:
         word = read.checked_text(str(each), "gpus", 100).strip()
-        ends = _RANGE.fullmatch(word)
-        words += [str(index) for index in range(int(ends[1]), int(ends[2]) + 1)] if ends else [word]
+        words += _range(*map(int, ends.groups())) if (ends := _RANGE.fullmatch(word)) else [word]
         if len(words) > _MOST_GPUS:
             raise RequestError(f"more than {_MOST_GPUS} GPUs of one node are named")
     return words
+
+
+def _range(first: int, last: int) -> list[str]:
+    if first > last:  # it would name no GPU, and without any the whole node is meant
+        raise RequestError(f"gpus: the range '{first}-{last}' runs backwards")
+    return [str(index) for index in range(first, last + 1)]
 
 
 def _devices(name: str, words: Sequence[str], node: Node, view: NodeView | None) -> dict[DeviceUuid, str]:

@@ -62,6 +62,8 @@ def test_single_gpus(served: Served) -> None:
         ({"gpus": []}, "gpus must be a list of GPU indices or UUIDs"),
         ({"gpus": "0"}, "gpus must be a list of GPU indices or UUIDs"),
         ({"gpus": [None]}, "gpus must be a list of GPU indices or UUIDs"),
+        ({"gpus": ["3-1"]}, "gpus: the range '3-1' runs backwards"),
+        ({"gpus": ["0", "1-0"]}, "gpus: the range '1-0' runs backwards"),
         ({"gpus": ["0-9999"]}, "more than 256 GPUs of one node are named"),
         ({"reason": "two\nlines"}, "--reason must not hold control characters"),
         ({"reason": "x" * 301}, "--reason is longer than 300 bytes"),
