@@ -41,7 +41,7 @@ def load(path: Path | None) -> Config:
     """
     if path is None:
         return Config(path=None, nodes=(this_machine(),))
-    refusal = _refusal(path) or (f"{path}: is a folder, not a file" if path.is_dir() else "")
+    refusal = _refusal(path)
     if refusal:
         raise ConfigError([refusal])
     main = read(path)
@@ -79,15 +79,21 @@ def this_machine() -> NodeConfig:
     return NodeConfig(name, "local", SshSettings("localhost"), NodeFacts(name, hostname=hostname))
 
 
-def _refusal(path: Path) -> str:
-    """ "" or the one line that says why this file or folder will not be read."""
+def _refusal(path: Path, *, folder: bool = False) -> str:
+    """ "" or the one line that says why this file, or folder where that is meant too, will not be read."""
     try:
         why = trusted(path)
-        if not why and path.is_file():
+        if why:
+            return f"{path}: not trusted: {why}"
+        if path.is_file():
             path.open("rb").close()
+        elif not path.is_dir():  # a pipe would be waited for
+            return f"{path}: is no file"
+        elif not folder:
+            return f"{path}: is a folder, not a file"
     except OSError as error:
         return f"{path}: cannot be read: {error.strerror}"
-    return f"{path}: not trusted: {why}" if why else ""
+    return ""
 
 
 def _inventory(main: Document) -> list[Document]:
@@ -99,7 +105,7 @@ def _inventory(main: Document) -> list[Document]:
         root = Path(main.file).parent / home_path(said)
     except ValueError:  # told by the schema
         return []
-    refusal = _refusal(root)
+    refusal = _refusal(root, folder=True)
     if refusal:
         main.blame(("inventory",), refusal)
         return []

@@ -135,6 +135,8 @@ def _size(text: str) -> int:
 def _key_file(path: Path) -> Path:
     """One that could be a private key; where only the public half lies beside its name, an agent has the other."""
     try:
+        if path.is_fifo():  # it would be waited for
+            raise ValueError(f"{path} is not a private key")
         with path.open("rb") as file:
             head = file.read(512)
     except FileNotFoundError:

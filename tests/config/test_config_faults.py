@@ -173,6 +173,19 @@ def test_files_that_others_can_write_are_refused(here: Path) -> None:
     assert caught.value.faults == [f"c.yaml: not trusted: others can write {outer}: chmod go-w {outer}"]
 
 
+def test_what_is_no_file_is_not_read() -> None:
+    Path("inv/folder.yaml").mkdir(mode=0o755, parents=True)
+    os.mkfifo("pipe")
+    os.mkfifo("inv/pipe.yaml")
+    assert faults("inventory: inv\n") == [
+        "c.yaml:1:12: inventory: inv/folder.yaml: is a folder, not a file",
+        "c.yaml:1:12: inventory: inv/pipe.yaml: is no file",
+    ]
+    assert faults("inventory: pipe\n") == ["c.yaml:1:12: inventory: pipe: is no file"]
+    (fault,) = faults("nodes: [{node_id: a, ssh: {identity_file: pipe}}]\n")
+    assert fault.endswith("pipe is not a private key")
+
+
 def test_an_empty_inventory_folder_is_a_fault() -> None:
     Path("inv").mkdir(mode=0o755)
     os.mkfifo("inv/pipe.txt")
