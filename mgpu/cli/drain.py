@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mgpu.cli.refusals import print_refusals
 from mgpu.cli.session import Session, node_path
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean, count
@@ -50,7 +51,7 @@ def told(
     session: Session, word: str, places: tuple[str, ...], reason: str | None, words: Callable[[dict[str, Any]], str]
 ) -> int:
     """Each node by itself: what is wrong with one is no reason to leave out the others."""
-    status = 0
+    refused: dict[str, MasterError] = {}
     answers: list[dict[str, Any]] = []
     wanted = targets(places)
     for name, gpus in wanted.items():
@@ -60,15 +61,14 @@ def told(
         except MasterError as error:
             if len(wanted) == 1 or error.code == "no_master":
                 raise
-            status = error.exit_code
-            session.print_error(error)
+            refused[name] = error
             continue
         answers.append(answer)
         if not session.json:
             session.print_lines([words(answer)])
     if session.json:
         session.print_json({"nodes": answers})
-    return status
+    return print_refusals(session, refused)
 
 
 def targets(places: tuple[str, ...]) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from mgpu.cli.nodes import barred, free_words, node_lines
+from mgpu.cli.refusals import print_refusals
 from mgpu.cli.session import Session, bad_request, check_name, node_path
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, in_local_time, say
@@ -70,6 +71,7 @@ def probe_several(session: Session, names: list[str]) -> int:
 
     session.call("GET", "/v1/status")  # a master that has to be started is started here, and not by each of them
     status = 0
+    refused: dict[str, MasterError] = {}
     answers: dict[str, dict[str, Any]] = {}
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
@@ -80,8 +82,7 @@ def probe_several(session: Session, names: list[str]) -> int:
             except MasterError as error:
                 if error.code == "no_master":
                     raise
-                status = error.exit_code
-                session.print_error(error)
+                refused[asked[outcome]] = error
                 continue
             status = status or int(bool(answer.get("probe_failure")))
             if not session.json:
@@ -90,7 +91,8 @@ def probe_several(session: Session, names: list[str]) -> int:
         pool.shutdown(wait=False, cancel_futures=True)
     if session.json:
         session.print_json({"nodes": [answers[name] for name in names if name in answers]})
-    return status
+    in_order = {name: refused[name] for name in names if name in refused}
+    return print_refusals(session, in_order) or status
 
 
 def probe_one(session: Session, name: str) -> dict[str, Any]:
@@ -150,17 +152,17 @@ def trust(session: Session, /, names: tuple[str, ...], everywhere: bool, fingerp
         what = "which node?" if not wanted else "a fingerprint is that of one node"
         raise bad_request(what, "name one; --all means all of the inventory")
     status, told = 0, list[dict[str, Any]]()
+    refused: dict[str, MasterError] = {}
     for name in wanted:
         try:
             status = trust_one(session, name, fingerprint, yes, told) or status
         except MasterError as error:
             if len(wanted) == 1 or error.code == "no_master":
                 raise
-            status = error.exit_code
-            session.print_error(error)
+            refused[name] = error
     if session.json:
         session.print_json({"nodes": told} if len(wanted) > 1 or everywhere else told[0])
-    return status
+    return print_refusals(session, refused) or status
 
 
 def nodes_meant(session: Session, names: tuple[str, ...], everywhere: bool) -> list[str]:

@@ -40,6 +40,15 @@ def test_one_that_is_refused_does_not_keep_the_others_from_it(peer: Peer, mgpu: 
     assert json.loads(mgpu("--json", "node", "drain", "n1").out) == {"nodes": [answer("n1")]}
 
 
+def test_what_is_wrong_with_many_is_said_once(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["POST", "/v1/nodes/n1/drain"] = answer("n1")
+    ran = mgpu("node", "drain", "n[1-500]", "m2")
+    assert (ran.status, ran.err) == (1, "mgpu: no /v1/nodes/n[2-500],m2/drain: look\n")
+    ran = mgpu("--json", "node", "probe", "n[2-9]")
+    assert (ran.status, json.loads(ran.out)) == (1, {"nodes": []})
+    assert json.loads(ran.err)["error"]["message"] == "no /v1/nodes/n[2-9]/probe"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
