@@ -189,7 +189,7 @@ def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool, t
         raise changed(name, shown)
     keys = [key for key in shown["keys"] if not fingerprint or key["fingerprint"] == fingerprint]
     if shown["status"] == "same":
-        on_file = " ".join(key["fingerprint"] for key in shown["known"])
+        on_file = " ".join(dict.fromkeys(key["fingerprint"] for key in shown["known"]))
         hint = "find out who is right; mgpu node trust would change nothing"
         raise MasterError("check_failed", f"{name}: {fingerprint} is not among the keys on file, {on_file}", hint)
     if not keys:
@@ -210,7 +210,7 @@ def known_by(fingerprint: str, shown: dict[str, Any]) -> bool:
 def changed(name: str, shown: dict[str, Any]) -> MasterError:
     """A changed key is never taken; both fingerprints are shown, so that somebody can find out."""
     now = " ".join(key["fingerprint"] for key in shown["keys"])
-    before = " ".join(key["fingerprint"] for key in shown["known"])
+    before = " ".join(dict.fromkeys(key["fingerprint"] for key in shown["known"]))
     return MasterError(
         "not_allowed",
         f"the host keys of {name} have changed: it shows {now}, on file is {before}",

@@ -220,8 +220,9 @@ def test_unified_memory_is_unknown_until_the_inventory_tells_it() -> None:
         ({"keepout": "dave demo until\x1b 5 pm"}, "kept by dave (mgpu.keepout on the node): demo until? 5 pm"),
         ({"check_status": 1, "check_text": "\ndisk broken\nmore"}, "health check failed: disk broken"),
         ({"check_status": 3, "check_text": ""}, "health check failed: exit status 3"),
-        ({"check_status": 124, "check_text": ""}, "health check took too long: exit status 124"),
-        ({"check_status": 137, "check_text": ""}, "health check was ended by SIGKILL: exit status 137"),
+        ({"check_status": 124, "check_text": ""}, "health check took longer than health.check_timeout"),
+        ({"check_status": 124, "check_text": "a disk\n"}, "health check took longer than health.check_timeout: a disk"),
+        ({"check_status": 137, "check_text": ""}, "health check was ended by SIGKILL"),
         ({"check_status": 0, "check_text": "all well"}, ""),
     ],
 )

@@ -55,11 +55,15 @@ def parse_trouble(raw: RawProbe) -> str:
         said = f": {_shown(message)}" if message.strip() else ""
         return f"kept by {user} (mgpu.keepout on the node){said}"
     if raw.check_status:
-        first = next(iter(lines(raw.check_text)), f"exit status {raw.check_status}")
-        how = "took too long" if raw.check_status == HUNG else "failed"
-        if 128 < raw.check_status <= 128 + 64:
+        first = next(iter(lines(raw.check_text)), "")
+        how = f"failed: exit status {raw.check_status}"
+        if raw.check_status == HUNG:
+            how = "took longer than health.check_timeout"
+        elif 128 < raw.check_status <= 128 + 64:
             how = f"was ended by {signal_name(raw.check_status - 128)}"
-        return f"health check {how}: {_shown(first)}"
+        elif first:
+            how = "failed"
+        return f"health check {how}: {_shown(first)}" if first else f"health check {how}"
     return ""
 
 
