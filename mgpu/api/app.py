@@ -33,6 +33,7 @@ from mgpu.ops import (
     reload,
     requeue,
     residue,
+    signal,
     status,
     submit,
     update,
@@ -117,6 +118,7 @@ class _Routes:
             web.post("/v1/jobs/test", self._test_only),
             web.get("/v1/jobs", self._list_jobs),
             web.post("/v1/cancel", self._cancel),
+            web.post("/v1/signal", self._signal),
             web.post("/v1/hold", self._hold),
             web.post("/v1/release", self._release),
             web.post("/v1/requeue", self._requeue),
@@ -196,6 +198,10 @@ class _Routes:
     async def _cancel(self, request: web.Request) -> web.Response:
         body = await _body(request)
         return web.json_response(await self._run(cancel.cancel, self._context, caller_of(request), body))
+
+    async def _signal(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await self._run_widely(signal.signal, self._context, caller_of(request), body))
 
     async def _hold(self, request: web.Request) -> web.Response:
         body = await _body(request)

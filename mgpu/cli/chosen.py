@@ -1,8 +1,9 @@
-"""What cancel, hold, release and requeue share: jobs by number or by filter, and a line for each."""
+"""What cancel, signal, hold, release and requeue share: jobs by number or by filter, and a line for each."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from mgpu.cli.filters import job_number, query
 from mgpu.cli.session import Session, bad_request
@@ -14,15 +15,23 @@ from mgpu.lean_typing import Any
 IDS = Argument("ids", "[ID]...", nargs="*")
 
 
-def change_chosen(session: Session, path: str, done: str, ids: tuple[str, ...], given: dict[str, Any]) -> int:
-    """The exit status. `done`: the key of the answer that lists the jobs to which it was done, and the word for it."""
+def change_chosen(
+    session: Session,
+    path: str,
+    done: str,
+    ids: tuple[str, ...],
+    given: dict[str, Any],
+    more: Mapping[str, Any] | None = None,
+) -> int:
+    """The exit status. `done`: the key of the answer that lists the jobs to which it was done, and the word for it;
+    `more`: what else belongs to the wish."""
     wanted: dict[str, Any] = query(given)
     if not ids and not wanted:
         raise bad_request("which jobs?", "give numbers, or --me, --user, --state, --name, --partition")
     if ids:
         wanted["ids"] = [job_number(text) for text in ids]
     wanted |= {key: True for key, value in given.items() if value is True and key != "me"}
-    answer = session.call("POST", path, {"request_id": os.urandom(16).hex(), **wanted})
+    answer = session.call("POST", path, {"request_id": os.urandom(16).hex(), **wanted, **(more or {})})
     errors = answer.get("errors") or []
     if session.json:
         session.print_json(answer)

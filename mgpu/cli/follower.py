@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from mgpu import clock
 from mgpu.cli import outcome
 from mgpu.cli.options import seconds
-from mgpu.cli.signals import Signals
+from mgpu.cli.signals import PASSED_ON, Signals
 from mgpu.cli.sink import Sink
 from mgpu.cli.text import clean, cut, duration, say, terminal_columns
 from mgpu.client.http import MasterError, NoMaster
@@ -184,6 +184,9 @@ class Follower:
     def _signal(self, number: int) -> None:
         if number == signal.SIGHUP:
             raise Leave(128 + signal.SIGHUP, "hung up")
+        if number in PASSED_ON:
+            self._pass_on(number)
+            return
         if self._stop_status is not None:
             raise Leave(self._stop_status, "not waited for its end, which was asked for")
         now = clock.monotonic()
@@ -196,6 +199,16 @@ class Follower:
             self._interrupted = now
             began = duration(now - self._began)
             self._tell(f"{outcome.where_in_short(self._job)}, followed for {began}; ^C again within 1 s ends it")
+
+    def _pass_on(self, number: int) -> None:
+        body = {"ids": [self._job_id], "signal": str(number), "full": True}
+        try:
+            answer = self._master.call("POST", "/v1/signal", {"request_id": os.urandom(16).hex(), **body})
+            refused = [error["message"] for error in answer["errors"]]
+        except MasterError as error:
+            refused = [error.message]
+        for text in refused:
+            self._tell(f"{signal.Signals(number).name} was not passed on: {text}")
 
     def _stop(self, status: int) -> None:
         """Asks for the job's end, and goes on following until it is gone."""

@@ -24,6 +24,7 @@ COMMANDS = {
     "logs": ("mgpu.cli.logs:logs", "What jobs wrote."),
     "attach": ("mgpu.cli.attach:attach", "Stay with a job in the foreground, as its srun did."),
     "cancel": ("mgpu.cli.cancel:cancel", "End jobs."),
+    "signal": ("mgpu.cli.signal:signal", "Send jobs a signal."),
     "hold": ("mgpu.cli.hold:hold", "Keep jobs that wait from starting."),
     "release": ("mgpu.cli.hold:release", "Let held jobs start again."),
     "requeue": ("mgpu.cli.requeue:requeue", "Run jobs once more."),

@@ -10,7 +10,8 @@ from types import FrameType
 
 from mgpu.lean_typing import Any
 
-CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)  # to the job
+CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *PASSED_ON)
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:
@@ -18,7 +19,7 @@ def _noted(_number: int, _frame: FrameType | None) -> None:
 
 
 class Signals:
-    """While entered, SIGINT, SIGTERM and SIGHUP arrive through `take()`. One that was ignored (nohup) stays so."""
+    """While entered, those that are CAUGHT arrive through `take()`. One that was ignored (nohup) stays so."""
 
     def __enter__(self) -> Signals:
         self.fd, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

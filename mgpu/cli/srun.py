@@ -30,7 +30,7 @@ longer followed; 69 no master; 77 not allowed; 2 bad request.
 
 ^C takes a waiting job off the queue. Of a running one it tells the state, and
 a second ^C within a second ends the job; where stderr is no terminal the first
-one does. SIGTERM ends the job; on SIGHUP, or when nobody reads our output any
+one does. SIGUSR1 and SIGUSR2 go to the job. SIGTERM ends it; on SIGHUP, or when nobody reads our output any
 more, the job runs on. The job's stdin is empty: what it reads lies on the node.
 """
 

@@ -28,8 +28,17 @@ def parse_warning(text: str) -> str:
     return f"{found['first'] or ''}{number}@{int(found['seconds'] or DEFAULT_S)}"
 
 
+def parse_signal(text: str) -> int:
+    """`USR1`, `SIGUSR1`, `usr1`, `10` -> its number. Raises RequestError."""
+    number = _number(text.strip().upper().removeprefix("SIG"))
+    if number is None:
+        known = ", ".join(name.removeprefix("SIG") for name in SIGNALS.values())
+        raise RequestError(f"there is no signal '{text[:40]}'", f"one of {known}, or a number from 1 to 64")
+    return number
+
+
 def _number(word: str) -> int | None:
-    if word.isdigit():
+    if word.isascii() and word.isdigit() and len(word) < 4:
         return int(word) if 1 <= int(word) <= 64 else None
     return _BY_NAME.get(word)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from mgpu.clock import Clock
@@ -172,6 +173,20 @@ class NodeLink:
         """From now on it may run so long, counted from its start; None = as long as it wants."""
         name = reconcile.directory_name(known.part.key)
         self._order("limit", known.part.key, lambda: self.runner.limit(name, known.token, seconds))
+
+    def signal(self, known: Known, word: str, told: Future[str]) -> None:
+        """As the runner's; `told` what came of it. Who no longer waits cancels that, and then nothing is sent."""
+
+        def task() -> None:
+            if not told.set_running_or_notify_cancel():
+                return
+            try:
+                told.set_result(self.runner.signal(reconcile.directory_name(known.part.key), known.token, word))
+            except RemoteError as error:
+                told.set_exception(error)
+                self._lost(error)
+
+        self.orders.do(task)
 
     def clean(self, keys: Sequence[PartKey]) -> None:
         """Best effort: what is not cleaned now shows up as residue."""

@@ -37,6 +37,7 @@ from mgpu.master.planning import Gone
 from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
+from mgpu.master.signalling import Signaller
 from mgpu.master.troubles import Troubles
 from mgpu.master.use import Use
 from mgpu.master.waiting import Waiting
@@ -81,6 +82,7 @@ class Master:
         threads = threads or SystemThreads()
         self._collector = Collector(self._links, spool, self.inbox, threads)
         self._residues = Residues(self._links, threads)
+        self._signaller = Signaller(store, self._links)
         self._judgement = Judgement(
             retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s, config.requeues_max),
             config.unhealthy_after,
@@ -316,6 +318,9 @@ class Master:
 
     def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
         return self._residues.remove(node, places, leases)
+
+    def signal(self, wanted: Sequence[tuple[JobId, str]]) -> dict[JobId, str]:
+        return self._signaller.send(wanted)
 
     def stop(self) -> None:
         self.stopping.set()

@@ -87,6 +87,10 @@ class Control(Protocol):
     def reload(self, config: Config) -> None:
         """Another master takes over in this process, with that configuration. Returns at once."""
 
+    def signal(self, wanted: Sequence[tuple[JobId, str]]) -> dict[JobId, str]:
+        """Sends each of these jobs its signal (its number, behind B: to the first process alone, behind S: not to a
+        shell that the job began with); job -> why it did not get it, "" = it did."""
+
     def views(self) -> Sequence[NodeView]:
         """All nodes of the inventory, in its order, as the planner sees them now."""
 

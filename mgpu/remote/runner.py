@@ -63,6 +63,7 @@ class Runner(Protocol):
     def stop(self, key: str, token: str, reason: str) -> str: ...
     def go(self, key: str, word: str) -> str: ...
     def limit(self, key: str, token: str, seconds: int | None) -> None: ...
+    def signal(self, key: str, token: str, word: str) -> str: ...
     def clean(self, keys: Sequence[str]) -> None: ...
     def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]: ...
     def following(
@@ -143,6 +144,14 @@ class ShellRunner:
         reply = self._session.control("limit", key, token, "-" if seconds is None else str(seconds))
         if reply.status != "ok":
             raise RemoteError(f"the node cannot move the time limit of {key}: {_words(reply, 1)}", Trouble.REFUSED)
+
+    def signal(self, key: str, token: str, word: str) -> str:
+        """`word`: a signal's number, behind B: to the first process alone, behind S: not to a shell that the job began
+        with. "sent", "early" (its command has not begun) or "ended"."""
+        reply = self._session.control("signal", key, token, word)
+        if reply.status != "ok":
+            raise RemoteError(f"the node sends no signal to {key}: {_words(reply)}")
+        return reply.word(0)
 
     def clean(self, keys: Sequence[str]) -> None:
         self._session.control("clean", *keys)

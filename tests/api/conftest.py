@@ -68,6 +68,8 @@ class Desk:
         self.left = Residue("/home/train/.mgpu", (), (), ())
         self.removed: tuple[list[str], list[str]] = ([], [])
         self.refused: dict[str, str] = {}
+        self.signals: list[tuple[JobId, str]] = []
+        self.deaf: dict[JobId, str] = {}
 
     def wake(self) -> None:
         self.wakes += 1
@@ -109,6 +111,10 @@ class Desk:
     def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
         self.removed = (list(places), list(leases))
         return {**dict.fromkeys((*places, *leases), "removed"), **self.refused}
+
+    def signal(self, wanted: Sequence[tuple[JobId, str]]) -> dict[JobId, str]:
+        self.signals += wanted
+        return {job_id: self.deaf.get(job_id, "") for job_id, _ in wanted}
 
     def stop(self) -> None:
         self.stopped.set()

@@ -50,6 +50,9 @@ class VirtualRunner:
     def limit(self, key: str, token: str, seconds: int | None) -> None:
         self._call("limit", key, lambda: self._node.limit(key, token, seconds))
 
+    def signal(self, key: str, token: str, word: str) -> str:
+        raise NotImplementedError("nobody sends signals in the simulation")
+
     def clean(self, keys: Sequence[str]) -> None:
         self._call("clean", " ".join(keys), lambda: self._node.clean(keys))
 

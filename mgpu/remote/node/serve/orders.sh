@@ -112,6 +112,21 @@ op_limit() {
   end ok
 }
 
+# signal KEY TOKEN [B:|S:]NUMBER: as `warn` says
+op_signal() {
+  dir=$root/$1
+  if ! link_of pid || [ "${value##*:}" != "$2" ] || [ -L "$dir/exit" ]; then
+    end ok ended
+  elif [ ! -L "$dir/started" ]; then
+    end ok early
+  else
+    MGPU_KEY=$2
+    warn "$3"
+    unset MGPU_KEY
+    if [ -n "$value" ]; then end ok sent; else end ok ended; fi
+  fi
+}
+
 # clean KEY...: what is left is a tombstone (late bytes must not start it again)
 op_clean() {
   for key in "$@"; do

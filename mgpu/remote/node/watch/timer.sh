@@ -37,12 +37,35 @@ timer() {
   done
 }
 
-# warn [B:]NUMBER: send the signal
+# warn [B:|S:]NUMBER: send the signal to all processes of the job -> value, those; B: to the first one alone; S: not to the
+# first one, where that is a shell which only waits for the rest
 warn() {
   case $1 in
-    B:*) link_of started; value=$(grep -slE "\) [A-Za-z] ${value%%:*} " /proc/[0-9]*/stat | tr -dc '0-9\n') ;;
+    B:*) firsts ;;
+    S:*) leader; members "$leader"; spare_shell ;;
     *) leader; members "$leader" ;;
   esac
   # shellcheck disable=SC2086
-  [ -z "$value" ] || kill "-${1#B:}" $value 2>/dev/null
+  [ -z "$value" ] || kill "-${1#[BS]:}" $value 2>/dev/null
+}
+
+# firsts -> value, the process that the job began with
+firsts() {
+  link_of started
+  value=$(grep -slE "\) [A-Za-z] ${value%%:*} " /proc/[0-9]*/stat | tr -dc '0-9\n')
+}
+
+# spare_shell -> value without the first process, if it is a shell and not all there is
+spare_shell() {
+  all=$value
+  firsts
+  first=$(printf '%s' "$value" | tr -s '\n' ' ')
+  value=$all
+  { read -r name <"/proc/${first%% *}/comm"; } 2>/dev/null || return
+  case $name in sh | bash | dash | ash | ksh* | mksh | zsh | busybox | fish | csh | tcsh) ;; *) return ;; esac
+  rest=
+  for member in $all; do
+    [ "$member" = "${first%% *}" ] || rest="$rest $member"
+  done
+  value=${rest:-$all}
 }
