@@ -16,6 +16,7 @@ from pathlib import Path
 import mgpu
 from mgpu import clock, config
 from mgpu.api.server import Server
+from mgpu.client.launcher import leave_launcher
 from mgpu.client.locate import socket_path
 from mgpu.client.lock import lock_path
 from mgpu.config.model import Config
@@ -78,6 +79,7 @@ def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], b
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _log_to_stderr()
     os.umask(0o077)
+    leave_launcher()
     for warning in settings.warnings:
         log.warning("%s", warning)
     policies = load_policies(settings)  # may be refused, and then nothing is open yet

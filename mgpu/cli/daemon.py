@@ -27,7 +27,7 @@ Examples:
 def daemon(session: Session, /, personal: bool, ensure: bool) -> int:
     """Be the master, in the foreground, until SIGTERM, ^C or `mgpu stop`. Jobs run on without it. SIGHUP reloads."""
     if ensure:
-        start.ensure(session.location())
+        start.ensure(session.location_here())
         return 0
     try:
         return as_master(session, "run", personal)
@@ -40,7 +40,7 @@ def daemon(session: Session, /, personal: bool, ensure: bool) -> int:
 def as_master(session: Session, work: str, *details: bool) -> int:
     """Runs `mgpu.daemon.<work>` with the configuration and the state directory, which it makes. The lock comes first:
     to say that it is held costs nothing then. Raises MasterError."""
-    location = session.location()
+    location = session.location_here()
     start.make_state_dir(location.state_dir)
     with master_lock(location.state_dir):
         gc.disable()  # of what modules are made of nothing ever becomes free: to look for it costs a tenth of the start

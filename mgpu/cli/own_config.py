@@ -1,4 +1,4 @@
-"""The user's own file: `setup:`, `env:`, and default options under their long names.
+"""The user's own file: `setup:`, `env:`, `master:`, and default options under their long names.
 
 All values are the text that stands there (1:30:00 is a time, 010 is 010). PyYAML is imported only if the file exists.
 """
@@ -61,6 +61,8 @@ def read_own_config(path: str, text: bytes) -> tuple[dict[str, str], dict[str, s
             env = {variable: scalar(path, value) for variable, value in pairs(path, node)}
         elif key in KEYS:
             options[key] = scalar(path, node)
+        elif key == "master":
+            scalar(path, node)  # read before, by client/own_master.py
         else:
             raise fault(path, node, f"unknown key {name!r}", suggestion(key))
     return options, env
@@ -97,7 +99,9 @@ def fault(path: str, node: Any, what: str, hint: str) -> MasterError:
 def suggestion(key: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(key, [*KEYS, "env"], n=1)
+    near = difflib.get_close_matches(key, [*KEYS, "env", "master"], n=1)
     return (
-        f"did you mean {near[0].replace('_', '-')}?" if near else "known are setup, env and the long names of options"
+        f"did you mean {near[0].replace('_', '-')}?"
+        if near
+        else "known are setup, env, master and the long names of options"
     )

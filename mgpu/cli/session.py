@@ -8,9 +8,13 @@ import sys
 
 from mgpu.cli.text import clean, in_local_time, say
 from mgpu.client.http import MasterError, quote
-from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, locate
+from mgpu.client.locate import ELSEWHERE, SYSTEM_CONFIG, Location, config_home, find_config, locate
 from mgpu.client.master import Master
-from mgpu.lean_typing import Any
+from mgpu.client.own_master import own_master
+from mgpu.lean_typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LONGEST_NAME = 255  # more than any node's
 
@@ -31,19 +35,33 @@ class Session:
         self.master_url = master_url or None
         self.json = json
         self.verbose = verbose
+        self.patience_s: float | None = None  # with a master that does not answer
         self._location: Location | None = None
 
     def location(self) -> Location:
         """Raises MasterError when the options or variables name what is not there."""
         if self._location is None:
-            place = locate(self.config, self.state_dir, self.master_url, os.environ, read_state_dir)
+            url = self.master_url or os.environ.get("MGPU_MASTER") or own_master(config_home(os.environ))
+            place = locate(self.config, self.state_dir, url, os.environ, read_state_dir)
             for warning in place.warnings:
                 say(warning)
-            if self.verbose:
+            if self.verbose and place.endpoint.dialer is not None:
+                say(f"the master is reached through {place.endpoint.socket_path}")
+            elif self.verbose:
                 config = place.config or "none, this machine alone"
                 say(f"configuration {config}; state in {place.state_dir}; socket {place.endpoint.socket_path}")
             self._location = place
         return self._location
+
+    def location_here(self) -> Location:
+        """For what is the master, or stands beside it: a name for one elsewhere, meant for this user's other commands
+        (or coming from a home that machines share), counts for nothing. Raises MasterError."""
+        if self.master_url and self.master_url.startswith(ELSEWHERE):
+            raise bad_request(f"--master {self.master_url}: this is done on the master's own machine", "log in there")
+        environ = dict(os.environ)
+        if environ.get("MGPU_MASTER", "").startswith(ELSEWHERE):
+            del environ["MGPU_MASTER"]
+        return locate(self.config, self.state_dir, self.master_url, environ, read_state_dir)
 
     def config_path(self) -> str:
         """The configuration in force, "" = none, whether or not it loads."""
@@ -53,7 +71,9 @@ class Session:
         return path
 
     def master(self, start_if_missing: bool = True) -> Master:
-        return Master(self.location(), start_if_missing)
+        if self.patience_s is None:
+            self.patience_s = patience(os.environ)
+        return Master(self.location(), start_if_missing, self.patience_s)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """The master's answer. Raises MasterError."""
@@ -88,6 +108,17 @@ def read_state_dir(config: str) -> str:
     except MgpuError as error:
         raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
     return str(state_dir) if state_dir else ""
+
+
+def patience(environ: Mapping[str, str]) -> float | None:
+    """With a master that does not answer: what a variable says, for commands that have no option for it."""
+    value = environ.get("MGPU_CONNECTION_TIMEOUT", "")
+    if not value:
+        return None
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        raise bad_request(f"MGPU_CONNECTION_TIMEOUT is {value!r}: not a number", "give seconds") from None
 
 
 def check_name(name: str) -> str:

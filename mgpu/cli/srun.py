@@ -61,7 +61,9 @@ def follow(session: Session, prepared: Prepared) -> int:
     if prepared.body["kind"] == "batch":  # its files are written on the node
         options.pop("output", None)
         options.pop("error", None)
+    session.patience_s = seconds(options, "connection_timeout")
     master = session.master()
+    master.reach()
     try:
         with raising():
             job_id = send(session, prepared)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
-from mgpu.cli.options import KEYS, WIRE_KEYS, FromScript, resolve
+from mgpu.cli.options import KEYS, WIRE_KEYS, FromScript, resolve, seconds
 from mgpu.cli.own_config import load_own_config
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Words
@@ -128,6 +128,7 @@ def _others(answer: Mapping[str, Any]) -> list[str]:
 
 def send(session: Session, prepared: Prepared) -> int:
     """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
+    session.patience_s = seconds(prepared.options, "connection_timeout")
     try:
         answer = session.call("POST", "/v1/jobs", prepared.body)
     except MasterError as error:

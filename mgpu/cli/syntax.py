@@ -150,7 +150,7 @@ class Reading:
 GLOBAL_OPTIONS = [
     Option("--config", "FILE", "The cluster's configuration."),
     Option("--state-dir", "DIR", "Where the master keeps all."),
-    Option("--master", "SOCKET", "Use the master there.", key="master_url"),
+    Option("--master", "URL", "Use the master there: a socket's path, or ssh://user@head.", key="master_url"),
     Option("--json", "", "JSON instead of text."),
     Option("-v --verbose", "", "Say what is used."),
 ]

@@ -14,7 +14,7 @@ import time
 
 import mgpu
 from mgpu import clock
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean_typing import Any, NamedTuple, Protocol
 
 # A fresh probe of a slow node takes the longest; an answer that takes longer than this is no answer.
 ANSWER_TIMEOUT_S = 180.0
@@ -63,19 +63,40 @@ def shortened(text: str) -> str:
 
 
 class NoMaster(MasterError):
-    """Nothing answers at the socket."""
+    """No master answers. `lasting`: nor will it, however often it is asked. `cut`: one was there, and its answer did
+    not come whole."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    lasting = cut = False
+
+    def __init__(self, message: str, hint: str = "", lasting: bool = False, cut: bool = False) -> None:
         super().__init__("no_master", message, hint)
+        self.lasting = lasting
+        self.cut = cut
+
+
+class Dialer(Protocol):
+    """Reaches a master on another machine. `start_there`: one that is missing is started; `timeout_s`: how long a
+    connection is tried, None = as ssh has it."""
+
+    start_there: bool
+    timeout_s: float | None
+
+    def connect(self) -> socket.socket:
+        """A connection that stands, perhaps one that was kept. Raises NoMaster."""
+
+    def keep(self, connection: socket.socket) -> None:
+        """It was answered whole on, and can be asked again."""
 
 
 class Endpoint(NamedTuple):
     """Where the master listens. `config` is the configuration that the caller means ("" = none, this machine alone;
-    None = whichever the master has), `uids` those whose process may answer."""
+    None = whichever the master has), `uids` those whose process may answer. `dialer` None = it is on this machine; else
+    `socket_path` is only a name for it."""
 
     socket_path: str
     config: str | None
     uids: tuple[int, ...]
+    dialer: Dialer | None = None
 
 
 class Response(NamedTuple):
@@ -85,9 +106,16 @@ class Response(NamedTuple):
     headers: dict[str, str]
     body: bytes
 
+    @property
+    def may_be_asked_again(self) -> bool:
+        """Whether the connection goes on behind this answer."""
+        return "content-length" in self.headers and self.headers.get("connection", "").lower() != "close"
+
 
 def connect(endpoint: Endpoint) -> socket.socket:
     """A connection to the master. Raises NoMaster, or MasterError when a stranger listens there."""
+    if endpoint.dialer is not None:
+        return endpoint.dialer.connect()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(CONNECT_TIMEOUT_S)
@@ -145,13 +173,17 @@ def request_head(endpoint: Endpoint, method: str, path: str, version: str, extra
     return os.fsencode("\r\n".join(lines) + "\r\n\r\n")
 
 
-def request(endpoint: Endpoint, method: str, path: str, body: Any = None) -> Response:
+def request(
+    endpoint: Endpoint, method: str, path: str, body: Any = None, timeout_s: float = ANSWER_TIMEOUT_S
+) -> Response:
     """One request, with `body` sent as JSON. Raises NoMaster when the answer does not come whole."""
     payload = b"" if body is None else json.dumps(body).encode()
     extra = {"Content-Type": "application/json", "Content-Length": str(len(payload))} if body is not None else {}
-    head = request_head(endpoint, method, path, "1.0", extra)
-    with connect(endpoint) as connection:
-        connection.settimeout(ANSWER_TIMEOUT_S)
+    # a way to another machine is dear, and is kept for what is asked next
+    head = request_head(endpoint, method, path, "1.1" if endpoint.dialer else "1.0", extra)
+    connection = connect(endpoint)
+    try:
+        connection.settimeout(timeout_s)
         try:
             connection.sendall(head + payload, socket.MSG_NOSIGNAL)
         except TimeoutError as error:
@@ -159,9 +191,18 @@ def request(endpoint: Endpoint, method: str, path: str, body: Any = None) -> Res
         except OSError:
             pass  # refused before it was read whole: the answer says why
         try:
-            return read_response(connection)
+            response = read_response(connection)
         except OSError as error:
-            raise NoMaster(f"the master at {endpoint.socket_path} did not answer ({error})") from error
+            said = f"the master at {endpoint.socket_path} did not answer ({error})"
+            raise NoMaster(said, cut=True) from error
+    except BaseException:
+        connection.close()
+        raise
+    if endpoint.dialer is not None and response.may_be_asked_again:
+        endpoint.dialer.keep(connection)
+    else:
+        connection.close()
+    return response
 
 
 def read_response(connection: socket.socket) -> Response:

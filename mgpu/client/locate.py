@@ -11,9 +11,11 @@ import stat
 from collections.abc import Callable, Mapping
 
 from mgpu.client.http import Endpoint, MasterError
+from mgpu.client.private import private_folder
 from mgpu.lean_typing import NamedTuple
 
 CONFIG_NAME = "cluster_config.yaml"
+ELSEWHERE = "ssh://"
 SYSTEM_CONFIG = "/etc/mgpu/" + CONFIG_NAME
 # sun_path holds 108 bytes with the final NUL; some systems hold 104.
 SOCKET_PATH_LIMIT_B = 100
@@ -45,15 +47,25 @@ def locate(
 
     Raises MasterError (bad_request) for a file that is not there and for a master that cannot be reached this way.
     """
+    url = master or environ.get("MGPU_MASTER", "")
+    if url.startswith(ELSEWHERE):
+        return elsewhere(url)
     found, warnings = find_config(config, environ, system_config)
     folder = find_state_dir(state_dir, found, environ, read_state_dir)
     uids = (os.getuid(), 0) if os.getuid() else (0,)
-    url = master or environ.get("MGPU_MASTER", "")
     if url:
         named = bool(config or environ.get("MGPU_CONFIG"))
         endpoint = Endpoint(master_socket(url), found if named else None, uids)
         return Location(found, folder, endpoint, False, warnings)
     return Location(found, folder, Endpoint(socket_path(folder), found, uids), True, warnings)
+
+
+def elsewhere(url: str) -> Location:
+    """Of a master on another machine: nothing that lies here decides anything about it."""
+    from mgpu.client.dial import Dialer
+    from mgpu.client.head import parse_head
+
+    return Location("", "", Endpoint(url, None, (), Dialer(parse_head(url))), False)
 
 
 def find_config(config: str | None, environ: Mapping[str, str], system_config: str) -> tuple[str, tuple[str, ...]]:
@@ -159,32 +171,14 @@ def socket_path(state_dir: str | os.PathLike[str]) -> str:
     return os.path.join(private_folder(f"/tmp/mgpu-{os.getuid()}"), f"{name}.sock")
 
 
-def private_folder(path: str) -> str:
-    """Makes the folder if need be. In a place that all can write, it must be ours alone, and not a link."""
-    try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise MasterError("bad_request", f"{path}: {error.strerror}", "name another place with --state-dir") from error
-    facts = os.lstat(path)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise MasterError(
-            "not_allowed",
-            f"{path} is not a folder that uid {os.getuid()} alone can enter",
-            "remove it, or name another place with --state-dir",
-        )
-    return path
-
-
 def master_socket(url: str) -> str:
     """The socket that --master names."""
     path = url[len("unix://") :] if url.startswith("unix://") else url
     if "://" in path:
         raise MasterError(
             "bad_request",
-            f"--master {url}: only a socket's path works in this version",
-            "log in on that machine and run mgpu there",
+            f"--master {url}: neither a socket's path nor an address that begins with {ELSEWHERE}",
+            "write it like ssh://[user@]host[:port]",
         )
     return os.path.abspath(path)
 

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import json
+import time
 
+from mgpu import clock
 from mgpu.client import http, start
 from mgpu.client.locate import Location
 from mgpu.client.websocket import WebSocket
-from mgpu.lean_typing import Any
+from mgpu.lean_typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 TRIES = 4  # of a request: the master may end, and its successor too, while we wait for the answer
+PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between tries within a patience that was given
 
 
 class Master:
-    """`start_if_missing` False (status, stop): only ask the one that runs."""
+    """`start_if_missing` False (status, stop): only ask the one that runs. `patience_s`: for how long one that others
+    start is asked again when it does not answer; None = it is not."""
 
-    def __init__(self, location: Location, start_if_missing: bool = True) -> None:
+    def __init__(self, location: Location, start_if_missing: bool = True, patience_s: float | None = None) -> None:
         self.location = location
         self._start_if_missing = start_if_missing
+        self._patience_s = patience_s
+        if location.endpoint.dialer is not None:
+            location.endpoint.dialer.start_there = start_if_missing
+            location.endpoint.dialer.timeout_s = patience_s
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """The answer's JSON. Raises MasterError.
@@ -37,12 +51,36 @@ class Master:
         return response
 
     def _answer(self, method: str, path: str, body: Any) -> http.Response:
+        if not self.location.personal:
+            return self._patiently(lambda: http.request(self.location.endpoint, method, path, body))
         for _ in range(TRIES - 1):
             try:
                 return http.request(self.location.endpoint, method, path, body)
             except http.NoMaster:
                 self.start()
         return http.request(self.location.endpoint, method, path, body)
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
+        """Of a master that others start: what was cut short is asked again, what is refused as long as we were told."""
+        tries, began = 0, clock.monotonic()
+        while True:
+            try:
+                return attempt()
+            except http.NoMaster as error:
+                tries += 1
+                pause_s = 0.0 if error.cut else PAUSES_S[min(tries, len(PAUSES_S)) - 1]
+                left_s = (self._patience_s or 0.0) - (clock.monotonic() - began)
+                again = (error.cut and tries < TRIES) or left_s > pause_s
+                if error.lasting or not self._start_if_missing or not again:
+                    raise
+                time.sleep(pause_s)
+
+    def reach(self) -> None:
+        """Logs in where that has to be done first: so a ^C at the question for a password is only that, and no wish
+        that may have been heard. Raises NoMaster."""
+        dialer = self.location.endpoint.dialer
+        if dialer is not None:
+            self._patiently(lambda: dialer.keep(dialer.connect()))
 
     def stream(self, path: str) -> WebSocket:
         """An open stream. Raises MasterError."""

@@ -36,12 +36,13 @@ class BadConfig(NoMaster):
 
 def ensure(location: Location) -> None:
     """Returns when a master answers at the location's socket. Raises NoMaster with the reason when none can."""
-    if answers(location):
+    try:
+        request(location.endpoint, "GET", "/v1/status")
         return
-    if not location.personal:
-        raise NoMaster(
-            f"no master answers at {location.endpoint.socket_path}", "is the one that --master names running?"
-        )
+    except NoMaster as error:
+        if not location.personal:
+            error.hint = error.hint or "is the one that --master names running?"
+            raise
     make_state_dir(location.state_dir)
     with start_lock(location.state_dir):
         failures = 0

@@ -173,8 +173,16 @@ def test_a_master_by_its_socket_is_never_started(here: Path) -> None:
     assert place.endpoint.config is None
     config = write(here / "c.yaml")
     assert find(config, environ={"MGPU_MASTER": "m.sock"}).endpoint[:2] == (str(here / "m.sock"), config)
-    with pytest.raises(MasterError, match="only a socket's path works in this version"):
-        find(master="ssh://user@head")
+    with pytest.raises(MasterError, match="neither a socket's path nor an address that begins with ssh://"):
+        find(master="http://head")
+
+
+def test_of_a_master_elsewhere_nothing_that_lies_here_decides(here: Path) -> None:
+    place = find("no-such-file.yaml", environ={"MGPU_MASTER": "ssh://user@head:2222"})
+    assert (place.config, place.state_dir, place.personal) == ("", "", False)
+    assert (place.endpoint.socket_path, place.endpoint.config) == ("ssh://user@head:2222", None)
+    assert place.endpoint.dialer is not None
+    assert find(master="m.sock", environ={"MGPU_MASTER": "ssh://head"}).endpoint.dialer is None
 
 
 def test_file_system_is_that_of_the_nearest_mount(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""Leaves the path of this mgpu where a client on another machine finds it: a command that comes by ssh mostly has a
+PATH without it. See client/head.py for the places that are looked at."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from contextlib import suppress
+
+from mgpu.client.head import LAUNCHER
+
+
+def leave_launcher() -> None:
+    """In the home of whoever runs the master. A home that cannot be written is no reason not to be one."""
+    path = os.path.expanduser(f"~/{LAUNCHER}")
+    text = launcher()
+    with suppress(OSError):
+        with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+            if file.read() == text:
+                return
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        made = f"{path}.{os.getpid()}"
+        with open(made, "w", encoding="utf-8", errors="surrogateescape") as file:
+            os.fchmod(file.fileno(), 0o700)
+            file.write(text)
+        os.replace(made, path)
+
+
+def launcher() -> str:
+    """A script and no link: a link to Python's own program would lose its environment."""
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    installed = os.path.basename(folder) in ("site-packages", "dist-packages")
+    path = "" if installed else f"PYTHONPATH={shlex.quote(folder)}${{PYTHONPATH:+:$PYTHONPATH}} "
+    lines = [
+        "#!/bin/sh",
+        "# written by the master; for mgpu on other machines",
+        f'{path}exec {shlex.quote(sys.executable)} -m mgpu "$@"',
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,36 @@
+"""The head's half of ssh://: a connection of a client elsewhere, byte for byte, to the master's socket here.
+
+To the master it is a local command of the user who logged in; nothing more has to be proved or sent. Each direction is
+a thread that reads and then writes: what the other end does not take is not read, so nothing piles up here.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import socket
+from contextlib import suppress
+
+PIECE_B = 1 << 18
+
+
+def relay(connection: socket.socket, source: int = 0, sink: int = 1) -> None:
+    """Returns when the master has said all. It is told the end of `source`; what it answers then is still passed on."""
+    _thread.start_new_thread(_send, (connection, source))
+    with suppress(OSError):  # nobody reads any more
+        while data := connection.recv(PIECE_B):
+            _write(sink, data)
+
+
+def _send(connection: socket.socket, source: int) -> None:
+    with suppress(OSError):  # the master is gone: the other direction tells
+        while data := os.read(source, PIECE_B):
+            connection.sendall(data)
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+
+
+def _write(sink: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(sink, left) :]

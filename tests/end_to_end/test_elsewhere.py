@@ -1,0 +1,157 @@
+"""MGPU_MASTER=ssh://head: everything that works on the head works from another machine, over one login a command."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import LabMaker
+from tests.end_to_end.cluster import until
+from tests.end_to_end.elsewhere import Elsewhere, lives
+from tests.lab import Lab, Settings
+
+COUNTING = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) -ne 0 ] || sleep 0.1; done"
+
+
+@pytest.fixture(scope="module")
+def shared(swept: None, lab_prefix: object) -> Iterator[Elsewhere]:
+    assert callable(lab_prefix)
+    with (
+        Lab(Settings(ephemeral=True), lab_prefix(), "loopback") as lab,
+        closing(Elsewhere(lab, "away")) as made,
+    ):
+        # as somebody at the head does first; it leaves the path of its mgpu
+        made("nodes", env=made.on_head())
+        yield made
+
+
+@pytest.fixture
+def away(shared: Elsewhere) -> Iterator[Elsewhere]:
+    shared.record.write_text("")
+    yield shared
+    shared.clear()
+
+
+def test_looking_takes_one_login(away: Elsewhere) -> None:
+    assert "node002" in away("nodes").out
+    assert len(away.logins()) == 1
+    assert away.json("queue") == {"jobs": []}
+    until("ssh ends with its command", lambda: not any(map(lives, away.logins())))
+
+
+def test_a_script_that_lies_here(away: Elsewhere, tmp_path: Path) -> None:
+    script = tmp_path / "work.sh"
+    script.write_text("#!/bin/sh\n#MGPU -J mine\necho from a script: $1\n")
+    job_id = away.submit(script, "argument")
+    assert away.await_job(job_id)["name"] == "mine"
+    away.record.write_text("")
+    assert away("logs", job_id).out == "from a script: argument\n"
+    assert len(away.logins()) == 1  # several requests, one after the other
+
+
+def test_srun_streams_apart_and_ends_with_the_jobs_exit_code(away: Elsewhere) -> None:
+    result = away("srun", "-G", 1, "--", "sh", "-c", "printf 'a\\0\\377'; echo b >&2; exit 7", check=False)
+    assert (result.code, result.raw) == (7, b"a\0\xff")
+    assert "b" in result.told
+    assert "FAILED, exit 7" in result.told[-1]
+    assert len(away.logins()) == 1
+
+
+def test_a_cut_connection_is_made_again_and_no_byte_is_lost_or_doubled(away: Elsewhere) -> None:
+    command = away.start("srun", "--", "sh", "-c", COUNTING)
+    for number in (1, 2):
+        command.read_until(f"\n{number * 300}\n")
+        os.kill(away.logins()[-1], signal.SIGKILL)
+    result = command.finish()
+    assert result.code == 0, result.err
+    assert result.out == "".join(f"{number}\n" for number in range(2000))
+    assert len(away.logins()) == 3
+
+
+def test_a_killed_client_leaves_its_job_and_no_ssh(away: Elsewhere) -> None:
+    command = away.start("srun", "--", "sh", "-c", "echo here; sleep 300")
+    command.read_until("here")
+    [job_id] = away.active_jobs()
+    command.send(signal.SIGKILL)
+    until("ssh is gone", lambda: not any(map(lives, away.logins())))
+    assert away.job(job_id)["state"] == "RUNNING"
+    viewer = away.start("logs", "-f", job_id)
+    viewer.read_until("here")
+
+
+def test_interrupts_of_a_terminal_are_ours_and_not_sshs(away: Elsewhere) -> None:
+    terminal = away.terminal("srun", "--", "sh", "-c", "echo here; sleep 300")
+    terminal.read_until("here")
+    [job_id] = away.active_jobs()
+    terminal.type("\x03")
+    terminal.read_until("^C again within 1 s")
+    assert away.job(job_id)["state"] == "RUNNING"
+    assert all(map(lives, away.logins()))
+    terminal.type("\x03\x03")
+    assert terminal.finish() == 130
+    assert away.await_job(job_id)["state"] == "CANCELLED"
+    assert "lost" not in terminal.text
+    # the wish to cancel could not go over the stream: it had a session of its own in the same connection
+    assert len(away.logins()) == 2
+
+
+def test_a_master_that_does_not_run_is_started_but_not_for_status(away: Elsewhere) -> None:
+    assert "Jobs run on" in away("stop").out
+    assert "no master answers" in away.refused("status", code=69)
+    with pytest.raises(OSError):
+        away.master_pid()
+    assert away.json("queue") == {"jobs": []}
+    assert away.master_pid()
+
+
+def test_an_address_in_the_users_own_file(away: Elsewhere) -> None:
+    own = away.home / ".config/mgpu/config.yaml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(f"master: ssh://{away.head.name}\njob_name: mine\n")
+    try:
+        job_id = away.submit("--", "true", env={"MGPU_MASTER": ""})
+        assert away.await_job(job_id)["name"] == "mine"
+        own.write_text("master: ssh://nowhere?x=y\n")
+        assert "is no master's address" in away.refused("queue", env={"MGPU_MASTER": ""})
+    finally:
+        own.unlink()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ssh://node001:1", "refuses connections at port 1"),
+        ("ssh://nobody.invalid", "no machine called nobody.invalid is known"),
+        ("ssh://nobody@node001", "node001 does not let nobody in"),
+        ("ssh://node002", "mgpu is not found on node002"),
+        ("ssh://node001?mgpu=/no/mgpu", "/no/mgpu cannot be run on node001"),
+    ],
+)
+def test_what_keeps_us_away_is_told_in_a_line(away: Elsewhere, url: str, words: str) -> None:
+    assert words in away.refused("queue", code=69, env={"MGPU_MASTER": url})
+    assert words in away.refused("srun", "true", code=69, env={"MGPU_MASTER": url})
+
+
+def test_a_patience_that_was_given(away: Elsewhere) -> None:
+    line = away.refused("queue", code=69, env={"MGPU_MASTER": "ssh://node001:1", "MGPU_CONNECTION_TIMEOUT": "2"})
+    assert "refuses connections" in line
+    assert len(away.logins()) > 1
+    away.record.write_text("")
+    away.refused("submit", "--connection-timeout", 30, "--", "true", code=69, env={"MGPU_MASTER": "ssh://node002"})
+    assert len(away.logins()) == 1  # what stays so is not tried again
+
+
+def test_a_master_that_comes_back_within_the_patience(make_lab: LabMaker) -> None:
+    lab = make_lab(nodes=2, mode="loopback")
+    with closing(Elsewhere(lab, "patient")) as away:
+        away("nodes", env=away.on_head())
+        away.head.fault("sshd", "stop")
+        command = away.start("submit", "--connection-timeout", 60, "--", "true")
+        until("it was tried", lambda: len(away.logins()) > 1)
+        away.head.fault("sshd", "start")
+        assert command.finish().lines == ["Submitted job 1"]
