@@ -67,9 +67,11 @@ def load(paths: Iterable[Path], name: str) -> KnownKeys:
     authority = ""
     for path in paths:
         try:
+            if not path.is_file():
+                continue  # a pipe would be waited for, and OpenSSH passes over a file that is not there, too
             lines = path.read_text("utf-8", "replace").splitlines()
         except OSError:
-            continue  # OpenSSH passes over a file that is not there, too
+            continue
         for number, line in enumerate(lines, 1):
             marker, entry = _entry(line)
             if entry is None or entry.key is None or not _matches(entry, name):

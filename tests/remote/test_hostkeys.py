@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import paramiko
@@ -52,6 +53,11 @@ def test_names(tmp_path: Path, keys: list[paramiko.PKey], names: str, name: str,
     if names.startswith("hashed "):
         names = paramiko.HostKeys.hash_host(names.removeprefix("hashed "))
     assert known(tmp_path, entry(names, keys[0]), name=name).keys == ((keys[0],) if found else ())
+
+
+def test_what_is_no_file_holds_no_keys(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert hostkeys.load([tmp_path / "pipe", tmp_path, tmp_path / "gone"], "gpu1").keys == ()
 
 
 def test_bad_lines_do_not_spoil_the_file(tmp_path: Path, keys: list[paramiko.PKey]) -> None:
