@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+from mgpu.cli.meant import nodes_meant
 from mgpu.cli.nodes import barred, free_words, node_lines
 from mgpu.cli.refusals import print_refusals
-from mgpu.cli.session import Session, bad_request, check_name, node_path
+from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, in_local_time, say
 from mgpu.client.http import MasterError
@@ -38,7 +39,7 @@ COMMANDS = {
 }
 
 
-node = Group("node", "Act on nodes.", COMMANDS)
+node = Group("node", "Act on nodes.", COMMANDS, {"undrain": "resume"})
 
 
 @command(
@@ -163,19 +164,6 @@ def trust(session: Session, /, names: tuple[str, ...], everywhere: bool, fingerp
     if session.json:
         session.print_json({"nodes": told} if len(wanted) > 1 or everywhere else told[0])
     return print_refusals(session, refused) or status
-
-
-def nodes_meant(session: Session, names: tuple[str, ...], everywhere: bool) -> list[str]:
-    """Each once, with `gpu[01-16]` written out; `everywhere` all of the inventory. Raises MasterError."""
-    from mgpu.core.errors import RequestError
-    from mgpu.core.hostlist import expand
-
-    if everywhere:
-        return [node["node_id"] for node in session.call("GET", "/v1/nodes")["nodes"]]
-    try:
-        return list(dict.fromkeys(each for name in names for each in expand(check_name(name))))
-    except RequestError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
 
 
 def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool, told: list[dict[str, Any]]) -> int:

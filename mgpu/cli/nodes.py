@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.cli.session import Session
-from mgpu.cli.syntax import Option, command
+from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean, colourful, count, duration, epoch, gib, gpu_label, local_time, painted, table
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
   mgpu nodes
+  mgpu nodes gpu[01-16]      these alone
   mgpu nodes -s              a line for each node, and their sum
   mgpu nodes --json
 """
@@ -20,14 +21,26 @@ COUNTED = ("GPUS", "FREE", "JOBS", "OTHERS", "NOT USABLE")
 HEADERS = ("GPU", "NAME", "MEMORY GiB", "UTIL", "STATE", "WHO / WHY")
 
 
-@command(Option("-s --summarize", "", "A line for each node, and their sum."), examples=EXAMPLES)
-def nodes(session: Session, /, summarize: bool) -> None:
-    """List the nodes and their GPUs: what is free, what is taken, and by whom."""
+@command(
+    Argument("names", "[NODE]...", "*"),
+    Option("-s --summarize", "", "A line for each node, and their sum."),
+    examples=EXAMPLES,
+)
+def nodes(session: Session, /, names: tuple[str, ...], summarize: bool) -> int:
+    """List the nodes and their GPUs, or those named: what is free, what is taken, and by whom."""
     answer = session.call("GET", "/v1/nodes")
+    wrong = None
+    if names:
+        from mgpu.cli.meant import only
+
+        answer["nodes"], wrong = only(answer["nodes"], names)
     if session.json:
         session.print_json(answer)
-    else:
+    elif answer["nodes"] or not wrong:
         session.print_lines((summarized if summarize else node_lines)(answer["nodes"]))
+    if wrong:
+        session.print_error(wrong)
+    return wrong.exit_code if wrong else 0
 
 
 def summarized(all_nodes: list[dict[str, Any]]) -> list[str]:

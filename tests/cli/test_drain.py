@@ -65,7 +65,8 @@ def test_what_is_wrong_with_many_is_said_once(peer: Peer, mgpu: Callable) -> Non
 )
 def test_what_is_said_of_a_resumed_node(peer: Peer, mgpu: Callable, more: dict[str, Any], said: str) -> None:
     peer.answers["POST", "/v1/nodes/n1/resume"] = answer("n1", **more)
-    assert mgpu("node", "resume", "n1") == (0, f"{said}\n", "")
+    for word in ("resume", "undrain"):
+        assert mgpu("node", word, "n1") == (0, f"{said}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from tests.cli.test_tables import NODES
@@ -21,3 +22,13 @@ def test_nodes_in_figures(peer: Peer, mgpu: Callable) -> None:
     )
     peer.answers["GET", "/v1/nodes"] = {"nodes": []}
     assert mgpu("nodes", "-s").out.endswith("0 nodes\n")
+
+
+def test_nodes_by_name(peer: Peer, mgpu: Callable) -> None:
+    nodes = [{"node_id": name, "state": "UP", "gpus": []} for name in ("gpu01", "gpu02")]
+    peer.answers["GET", "/v1/nodes"] = {"nodes": nodes}
+    ran = mgpu("nodes", "gpu02", "gpu[05-07]")
+    assert (ran.status, ran.out) == (1, "gpu02  UP  no GPUs seen  never seen\n")
+    assert ran.err == "mgpu: there is no node 'gpu[05-07]': mgpu nodes lists them\n"
+    assert json.loads(mgpu("nodes", "--json", "gpu[01-01]").out) == {"nodes": nodes[:1]}
+    assert mgpu("nodes", "gpu[").status == 2
