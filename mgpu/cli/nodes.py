@@ -5,7 +5,19 @@ from __future__ import annotations
 from mgpu import clock
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Option, command
-from mgpu.cli.text import clean, colourful, count, duration, epoch, gib, gpu_label, local_time, painted, table
+from mgpu.cli.text import (
+    clean,
+    colourful,
+    count,
+    duration,
+    epoch,
+    gib,
+    gpu_label,
+    local_time,
+    painted,
+    table,
+    terminal_columns,
+)
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -18,6 +30,7 @@ Examples:
 CLOCK_OFFSET_TOLD_S = 2.0
 IDLE_LOAD = 1.0  # what a machine has to do for itself
 COUNTED = ("GPUS", "FREE", "JOBS", "OTHERS", "NOT USABLE")
+ROOMY_COLUMNS = 100
 HEADERS = ("GPU", "NAME", "MEMORY GiB", "UTIL", "STATE", "WHO / WHY")
 
 
@@ -68,6 +81,8 @@ def node_lines(all_nodes: list[dict[str, Any]]) -> list[str]:
     """The columns of all nodes stand under each other."""
     now = clock.now()
     rows = [gpu_row(gpu, barred(node)) for node in all_nodes for gpu in node.get("gpus") or ()]
+    if 0 < terminal_columns() < ROOMY_COLUMNS:  # who is there says more than what all names begin with
+        rows = [(index, name.removeprefix("NVIDIA "), *others) for index, name, *others in rows]
     header, *body = table(HEADERS, rows, right=(0, 2, 3), shrink=((5, 16), (1, 10)), indent="  ")
     lines: list[str] = []
     for node in all_nodes:

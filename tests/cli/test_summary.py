@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.cli.test_tables import NODES
 from tests.client.peer import Peer
 
@@ -32,3 +34,12 @@ def test_nodes_by_name(peer: Peer, mgpu: Callable) -> None:
     assert ran.err == "mgpu: there is no node 'gpu[05-07]': mgpu nodes lists them\n"
     assert json.loads(mgpu("nodes", "--json", "gpu[01-01]").out) == {"nodes": nodes[:1]}
     assert mgpu("nodes", "gpu[").status == 2
+
+
+def test_who_is_there_fits_a_common_terminal(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "memory_total_mib": 81920, "memory_used_mib": 512}
+    gpu |= {"utilization": 90, "state": "external", "reason": "external (alice, pid 4242, python, 4 GiB)"}
+    peer.answers["GET", "/v1/nodes"] = {"nodes": [{"node_id": "gpu01", "state": "UP", "gpus": [gpu]}]}
+    assert "0  NVIDIA A100-SXM4-80GB    0.5/80.0   90%  external  alice, pid 4242, python, 4 GiB" in mgpu("nodes").out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "0  A100-SXM4-80GB    0.5/80.0   90%  external  alice, pid 4242, python, 4 G…" in mgpu("nodes").out
