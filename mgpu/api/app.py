@@ -36,11 +36,13 @@ from mgpu.ops import (
     signal,
     status,
     submit,
+    trees,
     update,
 )  # fmt: skip
 from mgpu.ops.context import Context
 
 BODY_LIMIT = 8 << 20
+TREE_PIECE_B = 1 << 18
 QUICK_THREADS = 8
 WIDE_THREADS = 16
 ANY_CONFIG = ("/v1/status", "/v1/stop")
@@ -127,6 +129,9 @@ class _Routes:
             web.post("/v1/jobs/{job}/update", self._update),
             web.get("/v1/jobs/{job}/output", self._output),
             web.get("/v1/jobs/{job}/stream", self._stream),
+            web.get("/v1/trees", self._tree_limits),
+            web.get("/v1/trees/{digest}", self._find_tree),
+            web.put("/v1/trees/{digest}", self._receive_tree),
             web.get("/v1/nodes", self._list_nodes),
             web.get("/v1/nodes/{node}", self._show_node),
             web.post("/v1/nodes/{node}/probe", self._probe),
@@ -238,6 +243,27 @@ class _Routes:
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         return await self.streams.serve(request, caller_of(request), _job(request))
+
+    async def _tree_limits(self, _request: web.Request) -> web.Response:
+        return web.json_response(trees.limits(self._context))
+
+    async def _find_tree(self, request: web.Request) -> web.Response:
+        digest = request.match_info["digest"]
+        return web.json_response(await self._run(trees.find, self._context, caller_of(request), digest))
+
+    async def _receive_tree(self, request: web.Request) -> web.Response:
+        """Looked through piece by piece as it comes, with no more of it in memory than a piece."""
+        digest = request.match_info["digest"]
+        incoming = await self._run(trees.receive, self._context, caller_of(request), digest)
+        if incoming is None:
+            return web.json_response({"digest": digest})
+        try:
+            async for data in request.content.iter_chunked(TREE_PIECE_B):
+                await self._run_widely(incoming.write, data)
+            await self._run_widely(incoming.keep)
+        finally:
+            incoming.close()
+        return web.json_response({"digest": digest}, status=HTTPStatus.CREATED)
 
     async def _list_nodes(self, _request: web.Request) -> web.Response:
         return web.json_response(await self._run(nodes.list_nodes, self._context))

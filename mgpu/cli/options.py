@@ -11,6 +11,8 @@ from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import Option
 from mgpu.lean_typing import Any
 
+SHIP_AROUND = "auto"  # the repository around us, else the folder that we are in
+
 # In the order of the help. The wire's key is the long name with `_`.
 RESOURCES = [
     Option("-G --gpus", "N", "GPUs in all (default 1)."),
@@ -59,6 +61,12 @@ SURROUNDINGS = [
         "WHAT",
         "Variables: NAME, NAME=VALUE, ALL, NONE, with commas between; may be repeated.",
         repeated=True,
+    ),
+    Option(
+        "--ship",
+        "[=DIR]",
+        "Send the git work tree (or DIR) along and run in it; without git all but what .mgpuignore names.",
+        bare=SHIP_AROUND,
     ),
     Option("--setup", "CMD", "Shell text to run before the command."),
 ]
@@ -157,7 +165,7 @@ _ALL = [*RESOURCES, *CARE, *SURROUNDINGS, *FOLLOWING, IMMEDIATE, *OF_SUBMIT]
 KEYS = {option.key for option in _ALL}
 SWITCHES = {option.key for option in _ALL if not option.metavar}
 # What the master is told; the rest concerns the client alone.
-WIRE_KEYS = {option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT]} - {"export"}
+WIRE_KEYS = {option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT]} - {"export", "ship"}
 
 
 def seconds(options: Mapping[str, str | bool], key: str) -> float | None:

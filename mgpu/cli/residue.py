@@ -52,7 +52,7 @@ def node_lines(node: dict[str, Any]) -> list[str]:
         said = shown(node["error"]["message"])
         name = shown(node["node_id"])
         return [said if said.startswith(f"{name}:") else f"{name}: {said}"]
-    rows = [row(item) for item in (*node["run_directories"], *node["events"], *node["leases"])]
+    rows = [row(item) for item in (*node["run_directories"], *node["events"], *node.get("trees", ()), *node["leases"])]
     size = sum(item["size_kib"] for item in node["run_directories"])
     alive = sum(item["alive"] for item in node["run_directories"])
     count = len(node["run_directories"])
@@ -67,6 +67,8 @@ def row(item: dict[str, Any]) -> tuple[str, ...]:
     size = str(item["size_kib"])
     if item["kind"] == "events":
         return (f"events of {item['node']}", database(item), "", size, age, "")
+    if item["kind"] == "tree":
+        return (what(item), database(item), "", size, age, f"on {item['node']}")
     collected = {True: "collected", False: "not collected", None: ""}[item["collected"]]
     note = ", ".join(
         filter(None, (f"on {item['node']}", f"job {item['job_state']}" if item["job_state"] else "", collected))
@@ -75,6 +77,8 @@ def row(item: dict[str, Any]) -> tuple[str, ...]:
 
 
 def what(item: dict[str, Any]) -> str:
+    if item["kind"] == "tree":
+        return f"shipped tree {item['digest'][:12]}"
     return f"lease {item['uuid']}" if item["kind"] == "lease" else f"job {item['job_id']}.{item['attempt']}"
 
 
@@ -91,8 +95,9 @@ def database(item: dict[str, Any]) -> str:
 def clean(session: Session, /, name: str, everything: bool, yes: bool) -> int:
     """Remove what is left on a node of jobs that have ended and whose output is collected, and leases nobody holds.
 
-    What lives stays, and what is not collected. With --all, what other databases of the same account left goes too,
-    where nothing lives; whether their output was collected is not known here.
+    Trees that jobs brought along (--ship) go too: who needs one gets it again. What lives stays, and what is not
+    collected. With --all, what other databases of the same account left goes too, where nothing lives; whether their
+    output was collected is not known here.
     """
     from mgpu.cli.node import confirmed
 

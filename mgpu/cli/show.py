@@ -47,6 +47,7 @@ def job_lines(job: dict[str, Any]) -> list[str]:
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
         ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
         ("order", order_words(job)),
+        ("shipped", ship_words(job.get("ship"))),
         ("attempt", job.get("attempt")),
     ]
     for part in job.get("allocation") or ():
@@ -56,7 +57,7 @@ def job_lines(job: dict[str, Any]) -> list[str]:
     if len(attempts) > 1:
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
-    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order"}
+    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order", "ship"}
     others = {key: value for key, value in job.items() if key not in told}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]
@@ -77,6 +78,16 @@ def order_words(job: dict[str, Any]) -> str:
     wait = f"wait {duration(order['wait_s'])} / {duration(order['planned_s'])} planned"
     factors = f"{wait} x sqrt({count(order['gpus'] or 1, 'GPU')}) x fair share {order['fair_share']:.3g} ({used})"
     return f"score {order['score']:.4g} = {factors}"
+
+
+def ship_words(tree: dict[str, Any] | None) -> str:
+    """The working tree that goes along."""
+    if not tree:
+        return ""
+    changed = " with changes" if tree["dirty"] else ""
+    commit = f"commit {tree['commit'][:10]}{changed}" if tree["commit"] else "no commit"
+    place = f", runs in {tree['directory']}" if tree["directory"] else ""
+    return f"{commit}: {count(tree['files'], 'file')}, {tree['size'] / (1 << 20):.1f} MiB{place}"
 
 
 def attempt_words(attempt: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from mgpu.cli.options import IMMEDIATE, TEST_ONLY, job_options, seconds, whole_n
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Raised, raising
 from mgpu.cli.sink import check_pattern
-from mgpu.cli.submission import Prepared, prepare, send, test_only
+from mgpu.cli.submission import Prepared, bring, prepare, send, test_only
 from mgpu.cli.syntax import Words, command
 from mgpu.cli.text import say
 from mgpu.client import http
@@ -64,6 +64,7 @@ def follow(session: Session, prepared: Prepared) -> int:
     session.patience_s = seconds(options, "connection_timeout")
     master = session.master()
     master.reach()
+    bring(session, prepared)  # no job is queued yet: a signal just ends it
     try:
         with raising():
             job_id = send(session, prepared)

@@ -32,6 +32,7 @@ class Prepared(NamedTuple):
 
     body: dict[str, Any]
     options: dict[str, str | bool]
+    shipment: Any = None  # what is still to be sent along, as in client.ship
 
 
 def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
@@ -47,19 +48,25 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     of_their_file = {key: value for key, value in {**own.options, **beside_it}.items() if value != ""}
     options = resolve(given, os.environ, of_their_file, *directives(words, command, notices))
     export = str(options.get("export", ""))
+    told = wire_keys(kind) - ({"chdir"} if options.get("ship") else set())  # that is the place in the tree then
     body = {
         "request_id": os.urandom(16).hex(),
         "kind": kind,
         "command": command,
-        "options": {key: value for key, value in options.items() if key in wire_keys(kind)},
+        "options": {key: value for key, value in options.items() if key in told},
         "env": exported(export, os.environ, own.env),
         "cwd": working_directory(),
         "virtual_env": "" if export in NO_EXPORT else virtual_env(os.environ),
     }
+    shipment = None
+    if options.get("ship"):
+        from mgpu.cli.ship import shipment_of
+
+        shipment = shipment_of(options, os.getcwd())
     if not options.get("quiet"):
         for notice in (*notices, *surprises(words, command)):
             say(notice)
-    return Prepared(body, options)
+    return Prepared(body, options, shipment)
 
 
 def in_our_terms(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
@@ -126,9 +133,18 @@ def _others(answer: Mapping[str, Any]) -> list[str]:
     return [f"it would wait for what can never be: {waits_for}" if answer["never"] else f"it would wait: {waits_for}"]
 
 
+def bring(session: Session, prepared: Prepared) -> None:
+    """What goes along has to be there before the job. Raises MasterError."""
+    if prepared.shipment is not None and "tree" not in prepared.body:
+        from mgpu.cli.ship import send_tree
+
+        prepared.body["tree"] = send_tree(session, prepared.shipment, bool(prepared.options.get("quiet")))
+
+
 def send(session: Session, prepared: Prepared) -> int:
     """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
     session.patience_s = seconds(prepared.options, "connection_timeout")
+    bring(session, prepared)
     try:
         answer = session.call("POST", "/v1/jobs", prepared.body)
     except MasterError as error:

@@ -209,6 +209,7 @@ def _config(
         backoff_max_s=retries.backoff_max,
         unhealthy_after=settings.health.unhealthy_after,
         output_max=settings.output.max_size,
+        ship_max=settings.ship.max_size,
         external=external_policy(settings.external),
         warnings=tuple(warnings),
     )

@@ -16,6 +16,7 @@ from mgpu.core.plan import NO_LIMITS, AccountFacts, Bounds, ExternalPolicy, Limi
 
 DAY_S = 86_400
 OUTPUT_MAX = 10 << 30  # bytes
+SHIP_MAX = 100 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Config:
     backoff_max_s: float = 600.0
     unhealthy_after: int = 3
     output_max: int = OUTPUT_MAX  # bytes kept of each stream of an attempt, 0 = all
+    ship_max: int = SHIP_MAX  # bytes of the files of a shipped tree, 0 = any
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=(), compare=False)  # what it was read from, folders too

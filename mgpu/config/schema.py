@@ -23,7 +23,7 @@ from pydantic import (
 
 from mgpu.config import times
 from mgpu.config.faults import did_you_mean
-from mgpu.config.model import DAY_S, OUTPUT_MAX
+from mgpu.config.model import DAY_S, OUTPUT_MAX, SHIP_MAX
 from mgpu.config.sshconfig import parse_jump
 from mgpu.core.plan import DESKTOP, Limits, Window
 
@@ -368,6 +368,10 @@ class Output(Section):
     max_size: SizeBytes = OUTPUT_MAX
 
 
+class Ship(Section):
+    max_size: SizeBytes = SHIP_MAX
+
+
 class Settings(Section):
     """All of cluster_config.yaml but `defaults` and `nodes`, which are read one by one."""
 
@@ -384,6 +388,7 @@ class Settings(Section):
     retries: Retries = Retries()
     health: Health = Health()
     output: Output = Output()
+    ship: Ship = Ship()
     external: External = External()
     maintenance: Maintenance = []
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mgpu.core import hostlist
 from mgpu.core.array import array_of, count
-from mgpu.core.model import Command, CommandForm, DeviceUuid, Job, JobKind, Part
+from mgpu.core.model import Command, CommandForm, DeviceUuid, Job, JobKind, Part, Tree
 
 PORTS = (20_000, 40_000)  # of MASTER_PORT
 
@@ -24,7 +24,8 @@ NO_UUID = "INDEX-"  # begins the name of a GPU that has none
 class Launch:
     """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist
     and does not, the home directory is taken instead. `job_file` is the user's script, "" = none. `append`: to what
-    earlier attempts left in the job's own files. `signal`, `input`: as in JobSpec."""
+    earlier attempts left in the job's own files. `signal`, `input`: as in JobSpec. `tree`: digest of one that is to be
+    unpacked; `directory` lies in it then, and begins with a dot."""
 
     script: str
     job_file: str = ""
@@ -38,6 +39,7 @@ class Launch:
     append: bool = False
     signal: str = ""
     input: str = ""
+    tree: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def render(
         script="\n".join(lines) + "\n",
         job_file=spec.command.script,
         shell="bash" if setup else "sh",
-        directory=spec.chdir or world.workdir or spec.submit_dir,
+        directory=_in_tree(spec.tree) if spec.tree else spec.chdir or world.workdir or spec.submit_dir,
         directory_must_exist=bool(spec.chdir or world.workdir),
         output=fill_pattern(spec.output, job, part) if batch else "",
         error=fill_pattern(spec.error, job, part) if batch else "",
@@ -93,7 +95,12 @@ def render(
         append=part.attempt > 1,
         signal=spec.signal,
         input=spec.input,
+        tree=spec.tree.digest if spec.tree else "",
     )
+
+
+def _in_tree(tree: Tree) -> str:
+    return f"./{tree.place}" if tree.place else "."
 
 
 def environment(
@@ -123,6 +130,7 @@ def environment(
         "SLURM_SUBMIT_DIR": job.spec.submit_dir,
         "SLURM_RESTART_COUNT": str(part.attempt - 1),
         **_array_variables(job),
+        **_tree_variables(job.spec.tree),
     }
     if len(parts) > 1 and addresses[0]:
         values["MASTER_ADDR"] = addresses[0]
@@ -143,6 +151,12 @@ def _array_variables(job: Job) -> dict[str, str]:
         "SLURM_ARRAY_TASK_MAX": str(indices[-1][-1]),
         "SLURM_ARRAY_TASK_STEP": str(indices[0].step),
     }
+
+
+def _tree_variables(tree: Tree | None) -> dict[str, str]:
+    if tree is None or not tree.commit:
+        return {}
+    return {"MGPU_SHIP_COMMIT": tree.commit, "MGPU_SHIP_DIRTY": str(int(tree.dirty))}
 
 
 def master_port(job: Job, attempt: int) -> int:

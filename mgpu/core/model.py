@@ -174,6 +174,19 @@ class Dependency:
 
 
 @dataclass(frozen=True, slots=True)
+class Tree:
+    """A working tree that goes along (--ship). `digest`: SHA-256 of its tar; `place`: where in it the job runs, "" = at
+    its top; `commit` "" = it is none of git's; `dirty`: it holds more or other than that commit; `size` in bytes."""
+
+    digest: str
+    place: str = ""
+    commit: str = ""
+    dirty: bool = False
+    size: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """What was asked for; only the limit may change later. `env` are the exported values; `time_limit_s` None = no
     limit."""
@@ -201,6 +214,7 @@ class JobSpec:
     array: str = ""  # all indices, and how many tasks may run at once, `0-99%4`; in the row of a task that alone, `%4`
     account: str = ""  # whose share it uses; "" = of none
     input: str = ""  # `pipe` = somebody gives it its stdin, ROWSxCOLS = through a terminal; "" = it has none
+    tree: Tree | None = None
 
     @property
     def standing(self) -> int:

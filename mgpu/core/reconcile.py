@@ -207,9 +207,9 @@ def _gate(text: str) -> dict[str, Any]:
     return {"pid": _number(pid) or None, "start_ticks": _number(ticks), "boot_id": boot_id}
 
 
-def refusal(key: PartKey, text: str, at: float) -> News:
+def refusal(key: PartKey, text: str, at: float, failure: FailureClass = FailureClass.NODE) -> News:
     """The node answered that it cannot start the part, and that nothing can start it any more."""
-    return News(key, PartEvent.LAUNCH_FAILED, at, failure=FailureClass.NODE, reason=text)
+    return News(key, PartEvent.LAUNCH_FAILED, at, failure=failure, reason=text)
 
 
 def fenced(key: PartKey, at: float) -> News:

@@ -25,8 +25,9 @@ from mgpu.core.plan import AccountFacts, NodeView, PartitionFacts
 from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
+from mgpu.core.tree import parse_tree, tree_notices
 
-_KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env")
+_KEYS = ("request_id", "kind", "command", "options", "env", "cwd", "virtual_env", "tree")
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
@@ -99,8 +100,9 @@ def parse_submission(
         dependency=_dependency(options),
         array=indices,
         account=account,
+        tree=parse_tree(read.mapping(payload, "tree")),
     )
-    return spec, notices + account_notices + array_notices + env_notices
+    return spec, notices + account_notices + array_notices + env_notices + tree_notices(spec)
 
 
 def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Request:

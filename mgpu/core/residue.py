@@ -4,6 +4,7 @@ What is kept, and for how long (docs/architecture.md says it for people):
 
 - the run directory of an attempt stays whole until every byte of its output is in the spool;
 - then all of it goes but its records, the *tombstone*, so that a request which comes late cannot start it once more;
+- a tree that jobs brought along (--ship) stays for a week after one last wanted it, the last ten at most;
 - tombstones that are a week old go too, a few at each clean-up of their node.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _PLACE = re.compile(r"([0-9a-f]{32})/([A-Za-z0-9][A-Za-z0-9._-]*)/([1-9][0-9]*)\.([1-9][0-9]*)")
+_TREE_PLACE = re.compile(r"([0-9a-f]{32})/([A-Za-z0-9][A-Za-z0-9._-]*)/trees/([0-9a-f]{64})(?:\.[0-9]+)?")
 _SECONDS = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,12})?")
 # A request that was sent before a cut comes within minutes or never: the kernels give the connection up.
 LATE_S = 600
@@ -43,6 +45,18 @@ class EventsFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ShippedTree:
+    """Kept packed, for jobs that go by it."""
+
+    place: str
+    database: str
+    node: str
+    digest: str
+    age_s: float
+    size_kib: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseDirectory:
     """`name` is the device's UUID."""
 
@@ -60,6 +74,7 @@ class Residue:
     runs: tuple[RunDirectory, ...]
     events: tuple[EventsFile, ...]
     leases: tuple[LeaseDirectory, ...]
+    trees: tuple[ShippedTree, ...] = ()
 
 
 def parse_residue(sections: Mapping[str, tuple[str, str]], now: str) -> Residue:
@@ -83,12 +98,17 @@ def parse_residue(sections: Mapping[str, tuple[str, str]], now: str) -> Residue:
         found = _PLACE.fullmatch(place.removesuffix("/events") + "/1.1")
         if found:
             events.append(EventsFile(found[1], found[2], _age(now, since), int(size)))
+    trees = []
+    for place, since, size in _lines(sections["trees"], 3):
+        kept = _TREE_PLACE.fullmatch(place)
+        if kept:
+            trees.append(ShippedTree(place, kept[1], kept[2], kept[3], _age(now, since), int(size)))
     leases = [
         LeaseDirectory(name, owner, held == "held", _age(now, since))
         for name, held, since, owner in _lines(sections["leases"], 4)
     ]
     order = sorted(runs, key=lambda run: (run.database, run.node, run.job_id, run.attempt))
-    return Residue(base, tuple(order), tuple(events), tuple(leases))
+    return Residue(base, tuple(order), tuple(events), tuple(leases), tuple(trees))
 
 
 def _lines(section: tuple[str, str], count: int) -> list[list[str]]:
@@ -122,9 +142,18 @@ def why_stays(run: RunDirectory, here: tuple[str, str], state: str | None, every
     return next((reason for holds, reason in rules if holds), "")
 
 
+def why_tree_stays(tree: ShippedTree, here: tuple[str, str], everything: bool) -> str:
+    """As `why_stays`. It is sent again to whoever needs it."""
+    ours = tree.database == here[0]
+    if ours and tree.node != here[1]:
+        return f"it is of the node {tree.node}, with the same home: clean that one"
+    return "" if ours or everything else "it is of another database: --all takes it too"
+
+
 WHY_REFUSED = {
     "alive": "a process of it lives",
     "young": f"it changed within the last {LATE_S // 60} minutes: a request still on its way could start it once more",
+    "used": f"a job wanted it within the last {LATE_S // 60} minutes",
     "absent": "it is not there any more",
     "stays": "the node cannot remove it",
     "held": "a process holds it",

@@ -7,6 +7,7 @@ nothing but its own threads.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -16,16 +17,17 @@ from dataclasses import dataclass
 from mgpu.clock import Clock
 from mgpu.config.model import NodeConfig
 from mgpu.core import reconcile
+from mgpu.core.errors import StoreError
 from mgpu.core.health import ProbeFailure
 from mgpu.core.launch import Launch
 from mgpu.core.lifecycle import START_HANGS
-from mgpu.core.model import NodeName, Part, PartKey
+from mgpu.core.model import FailureClass, NodeName, Part, PartKey
 from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
 from mgpu.master.inbox import Collected, Done, Heard, Inbox, Probed, Silent
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import ProbeWanted, Refusal, Runner
+from mgpu.remote.runner import ProbeWanted, Refusal, Runner, Source
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class NodeLink:
         self._listening = False
         self._looking = False
         self._closed = False
+        self._bringing = threading.Lock()
         self._uptime: tuple[float, float] | None = None  # (our time, the node's uptime) of one instant
 
     @property
@@ -130,20 +133,46 @@ class NodeLink:
 
     # --- orders -----------------------------------------------------------------------------------------------------
 
-    def start(self, known: Known, launch: Launch, first: bool) -> None:
+    def start(self, known: Known, launch: Launch, first: bool, tree: Source | None = None) -> None:
         """`first`: none was sent for this part before. Else an earlier request may still be on its way, and a refusal
-        is an end only with a fence."""
+        is an end only with a fence. `tree`: what has to be there before."""
         part = known.part
+        name = reconcile.directory_name(part.key)
 
         def task() -> None:
-            answer = self.runner.start(reconcile.directory_name(part.key), known.token, part.uuids, launch)
-            if not isinstance(answer, Refusal):
-                return
-            if not self._fence(known) and not first:
-                raise RemoteError(f"{answer.text} (asked again: an earlier request may still arrive)", Trouble.REFUSED)
-            self._inbox.put(Heard(self.name, (reconcile.refusal(part.key, answer.text, self._clock.now()),)))
+            answer = self.runner.start(name, known.token, part.uuids, launch)
+            if answer is not None:
+                self._refused(known, answer, first)
 
-        self._order("start", part.key, task)
+        if tree is None:
+            self._order("start", part.key, task)
+        else:
+            self._threads.spawn(f"tree {name} {self.name}", lambda: self._bring(known, launch.tree, tree, first, task))
+
+    def _bring(self, known: Known, digest: str, tree: Source, first: bool, start: Callable[[], None]) -> None:
+        """The tree, then `start`. It may take long, so it holds up no other order; several jobs that want the same one
+        wait for the first of them."""
+        after: Callable[[], None] | None = None
+        try:
+            with self._bringing:
+                refusal = self.runner.send_tree(digest, tree)
+            after = start if refusal is None else functools.partial(self._refused, known, refusal, first)
+        except StoreError as error:
+            gone = Refusal(f"{error.message}: {error.hint}", FailureClass.DIRECTORY)
+            after = functools.partial(self._refused, known, gone, first)
+        except RemoteError as error:
+            self._lost(error)
+        finally:
+            if after is None:
+                self._inbox.put(Done("start", known.part.key, False))
+            else:
+                self._order("start", known.part.key, after)
+
+    def _refused(self, known: Known, answer: Refusal, first: bool) -> None:
+        if not self._fence(known) and not first:
+            raise RemoteError(f"{answer.text} (asked again: an earlier request may still arrive)", Trouble.REFUSED)
+        refusal = reconcile.refusal(known.part.key, answer.text, self._clock.now(), answer.failure)
+        self._inbox.put(Heard(self.name, (refusal,)))
 
     def _fence(self, known: Known) -> bool:
         key = reconcile.directory_name(known.part.key)

@@ -42,9 +42,10 @@ from mgpu.master.troubles import Troubles
 from mgpu.master.use import Use
 from mgpu.master.waiting import Waiting
 from mgpu.master.worker import SystemThreads, Threads
-from mgpu.ops.context import HostKeys
+from mgpu.ops.context import TREES, HostKeys
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
+from mgpu.store.trees import Trees
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,8 @@ class Master:
         self._links = dict(make_link(self.inbox))
         self._own_known_hosts = store.path.parent / KNOWN_HOSTS
         self._policies = policies
-        self._realiser = Realiser(self._links, self.inbox, self._renumbered)
+        trees = Trees(store.path.parent / TREES, config.ship_max)
+        self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees)
         threads = threads or SystemThreads()
         self._collector = Collector(self._links, spool, self.inbox, threads)
         self._residues = Residues(self._links, threads)

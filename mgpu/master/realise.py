@@ -6,19 +6,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from mgpu.core import launch
 from mgpu.core.lifecycle import START_HANGS, News, PartEvent
-from mgpu.core.model import AttemptState, NodeName, Part, PartKey
+from mgpu.core.model import AttemptState, Job, NodeName, Part, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Done, Heard, Inbox
 from mgpu.master.link import Known, NodeLink
+from mgpu.store.trees import Trees
 
 LOOK_SOON_S = 1.0  # while something begins or ends
 LOOK_S = 10.0  # the sweep that finds what no event told
 LOOK_LOST_S = (1.0, 30.0)  # backoff while contact is lost
 START_LIMIT_S = 60.0  # from the request to `started`: then the node hangs
+UNPACK_S = 240.0  # more, where a tree has to be unpacked; a gang waits for its last for 300
 AGAIN_S = 5.0  # a stop or a go of which nothing shows may not have arrived
 
 
@@ -32,8 +35,13 @@ class _Looks:
 
 class Realiser:
     def __init__(
-        self, links: Mapping[NodeName, NodeLink], inbox: Inbox, renumbered: Callable[[NodeName], bool]
+        self,
+        links: Mapping[NodeName, NodeLink],
+        inbox: Inbox,
+        renumbered: Callable[[NodeName], bool],
+        trees: Trees,
     ) -> None:
+        self._trees = trees
         self._links = links
         self._renumbered = renumbered
         self._inbox = inbox
@@ -106,8 +114,9 @@ class Realiser:
         if part.state is AttemptState.STARTING and not part.ready:
             if self._first("start", part.key, monotonic):
                 self._limits.started(part.key, item.job.spec.time_limit_s)
-                link.start(known, self._launch(item, part, link), self._first_request(part.key))
-            elif self._hangs(part):
+                first = self._first_request(part.key)
+                link.start(known, self._launch(item, part, link), first, self._tree(item.job))
+            elif self._hangs(part, item.job):
                 self._give_up_start(part, now)
         elif part.state is AttemptState.STARTING and _together(item.parts):
             if self._repeatedly("go", part.key, monotonic):
@@ -125,10 +134,15 @@ class Realiser:
         self._asked.add(key)
         return first
 
-    def _hangs(self, part: Part) -> bool:
+    def _tree(self, job: Job) -> Callable[[], tuple[BinaryIO, int]] | None:
+        tree = job.spec.tree
+        return None if tree is None else lambda: self._trees.open(job.uid, tree.digest)
+
+    def _hangs(self, part: Part, job: Job) -> bool:
         """Long after the node took the start, it was seen not to have begun: that nothing is heard proves nothing."""
         accepted = self._accepted.get(part.key)
-        return accepted is not None and self._not_begun.get(part.key, accepted) - accepted > START_LIMIT_S
+        limit = START_LIMIT_S + (UNPACK_S if job.spec.tree else 0.0)
+        return accepted is not None and self._not_begun.get(part.key, accepted) - accepted > limit
 
     def _give_up_start(self, part: Part, now: float) -> None:
         """The node took the request and nothing comes of it. Its records tell what it hung on, once it is ended."""

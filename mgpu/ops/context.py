@@ -20,6 +20,9 @@ from mgpu.core.residue import Residue
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
+from mgpu.store.trees import Trees
+
+TREES = "trees"  # the folder of what came with --ship, beside the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,10 @@ class Context:
     started: float
     owner_uid: int
     personal: bool = True
+
+    @property
+    def trees(self) -> Trees:
+        return Trees(self.store.path.parent / TREES, self.config.ship_max)
 
     def serves(self, caller: Caller) -> bool:
         return not self.personal or caller.uid in (0, self.owner_uid)

@@ -10,7 +10,7 @@ from mgpu.config.model import NodeConfig
 from mgpu.core.array import shown_id, shown_rest
 from mgpu.core.dependency import render_dependency
 from mgpu.core.fairshare import Turn
-from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part
+from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part, Tree
 from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait, Window
 from mgpu.core.shape import shape_of
@@ -70,6 +70,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "dependency": render_dependency(value.spec.dependency) if value.spec.dependency else "",
         "begin": moment(value.not_before) if pending and value.not_before > 0 else None,
         **_array(value),
+        **_tree(value.spec.tree),
     }
 
 
@@ -81,6 +82,21 @@ def _array(value: Job) -> Json:
         return {}
     number = {} if value.job_id == value.array_id else {"number": value.job_id}  # as its node and its files know it
     return {"array_job_id": value.array_id, "array_index": value.array_index, **number}
+
+
+def _tree(tree: Tree | None) -> Json:
+    if tree is None:
+        return {}
+    return {
+        "ship": {
+            "commit": tree.commit,
+            "dirty": tree.dirty,
+            "size": tree.size,
+            "files": tree.files,
+            "directory": tree.place,
+            "digest": tree.digest,
+        }
+    }
 
 
 def turn(value: Turn, priority: int) -> Json:

@@ -17,6 +17,7 @@ from mgpu.ops.chosen import Act, change_chosen, said_before
 from mgpu.ops.circles import way_back
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
+from mgpu.ops.trees import require_still_there
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
@@ -30,6 +31,7 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
     def change(writer: Writer, job: Job, mark: str) -> None:
         if said_before(writer, job, "requeue", mark):
             return
+        require_still_there(context, job)
         after = _again(writer, job, caller)
         if hold:
             after = lifecycle.hold_next(after, caller.user, admin=job.uid != caller.uid)
@@ -39,6 +41,7 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         writer.audit(Audit(clock.now(), caller.user, "requeue", job_id=job.job_id, detail=mark))
 
     def revive(writer: Writer, of: Job, indices: Indices, mark: str) -> None:
+        require_still_there(context, of)
         _revive(writer, caller, of, indices, mark, hold)
 
     act = Act("requeued", "queue it again", change, scope="all", in_row=revive, gone=True)

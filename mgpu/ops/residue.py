@@ -8,7 +8,16 @@ from typing import Any
 from mgpu import clock
 from mgpu.core.errors import RequestError
 from mgpu.core.model import AttemptState, Audit, JobId, JobState
-from mgpu.core.residue import WHY_REFUSED, EventsFile, LeaseDirectory, Residue, RunDirectory, why_stays
+from mgpu.core.residue import (
+    WHY_REFUSED,
+    EventsFile,
+    LeaseDirectory,
+    Residue,
+    RunDirectory,
+    ShippedTree,
+    why_stays,
+    why_tree_stays,
+)
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json
 
@@ -24,6 +33,7 @@ def residue(context: Context, caller: Caller, name: str) -> Json:
         "path": found.base,
         "run_directories": [_run(run, ours, states) for run in found.runs],
         "events": [_events(events, ours) for events in found.events],
+        "trees": [_tree(tree, ours) for tree in found.trees],
         "leases": [_lease(lease) for lease in found.leases],
     }
 
@@ -43,6 +53,7 @@ def clean(context: Context, caller: Caller, name: str, payload: Mapping[str, Any
         place: why_stays(run, (ours, str(config.name)), states.get(place, ("", None))[0] or None, everything)
         for place, run in runs.items()
     }
+    reasons |= {tree.place: why_tree_stays(tree, (ours, str(config.name)), everything) for tree in found.trees}
     leases = {lease.name: lease for lease in found.leases if not lease.held}
     going = [place for place, reason in reasons.items() if not reason]
     if everything:  # with nothing beside it, the folder of another database goes as well
@@ -52,6 +63,7 @@ def clean(context: Context, caller: Caller, name: str, payload: Mapping[str, Any
     removed = [place for place, word in came_of_it.items() if word == "removed"]
     record(context, Audit(clock.now(), caller.user, "node clean", node=config.name, detail=f"{len(removed)} removed"))
     shown = {place: _run(run, ours, states) for place, run in runs.items()}
+    shown |= {tree.place: _tree(tree, ours) for tree in found.trees}
     shown |= {key: _lease(lease) for key, lease in leases.items()}
     return {
         "node_id": config.name,
@@ -102,6 +114,18 @@ def _events(events: EventsFile, ours: str) -> Json:
         "node": events.node,
         "size_kib": events.size_kib,
         "age_s": int(events.age_s),
+    }
+
+
+def _tree(tree: ShippedTree, ours: str) -> Json:
+    return {
+        "kind": "tree",
+        "digest": tree.digest,
+        "database": tree.database,
+        "this_database": tree.database == ours,
+        "node": tree.node,
+        "size_kib": tree.size_kib,
+        "age_s": int(tree.age_s),
     }
 
 

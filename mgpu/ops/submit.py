@@ -19,6 +19,7 @@ from mgpu.ops.arrays import name_rows
 from mgpu.ops.begin import parse_begin
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.limits import require_possible, require_room
+from mgpu.ops.trees import require_there
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
@@ -42,6 +43,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
     if known is not None:
         return _known(known, caller)
     job, notices = read_job(context, caller, payload, request_id)
+    require_there(context, caller.uid, job.spec.tree)
     with context.store.write() as w:
         require_room(context, w, job.spec, job.user)
         job = _with_rows(w, job)

@@ -9,15 +9,16 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from mgpu import clock
 from mgpu.core.launch import Launch
-from mgpu.core.model import DeviceUuid
+from mgpu.core.model import DeviceUuid, FailureClass
 from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer, PartAnswer, uptime_of
 from mgpu.core.residue import Residue, parse_residue
 from mgpu.core.smi.gpus import FIELDS
+from mgpu.remote.channel import CHUNK
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.feed import Feed
 from mgpu.remote.session import NodeSession
@@ -39,6 +40,10 @@ class Refusal:
     """The node answered that it cannot start the part; nothing of it runs. `text` is the node's reason."""
 
     text: str
+    failure: FailureClass = FailureClass.NODE
+
+
+Source = Callable[[], tuple[BinaryIO, int]]  # a file to read from, and its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class Runner(Protocol):
     def feeding(self, key: str) -> contextlib.AbstractContextManager[Feed]: ...
     def events(self) -> Iterator[str]: ...
     def probe(self, wanted: ProbeWanted) -> RawProbe: ...
+    def send_tree(self, digest: str, source: Source) -> Refusal | None: ...
     def residue(self) -> Residue: ...
     def remove(self, age_s: int, places: Sequence[str]) -> dict[str, str]: ...
     def remove_leases(self, names: Sequence[str]) -> dict[str, str]: ...
@@ -102,7 +108,7 @@ class ShellRunner:
             ",".join(sorted(uuid.replace("/", "_") for uuid in uuids)) or "-",
             "1" if launch.gang else "0",
             launch.shell,
-            "must" if launch.directory_must_exist else "try",
+            _mode(launch),
             encode(launch.directory),
             encode(launch.output),
             encode(launch.error),
@@ -210,6 +216,21 @@ class ShellRunner:
         self._fields = tuple(field for field in FIELDS if field in raw.fields) or FIELDS
         return raw
 
+    def send_tree(self, digest: str, source: Source) -> Refusal | None:
+        """See to it that the node has this tree; None = it has. In a shell of its own, for however long it takes."""
+        with self._session.shell() as shell:
+            reply = shell.request("tree", digest, timeout_s=self._session.timeout_s)
+            if reply.status == "ok" and reply.word(0) == "absent":
+                file, size = source()
+                with file:
+                    reply = shell.request_with(
+                        _pieces(file, size), "take_tree", digest, f"@{size}", timeout_s=self._session.timeout_s
+                    )
+        if reply.status == "failed":
+            failure = FailureClass.DIRECTORY if reply.word(0) == "directory" else FailureClass.NODE
+            return Refusal(_words(reply, 1), failure)
+        return None
+
     def residue(self) -> Residue:
         with self._session.shell() as shell:
             reply = shell.request("residue", timeout_s=60.0)
@@ -239,6 +260,28 @@ class ShellRunner:
         if self._events is not None:
             self._events.close()
         self._session.close()
+
+
+def _mode(launch: Launch) -> str:
+    """Of the working directory."""
+    if launch.tree:
+        return f"tree:{launch.tree}"
+    return "must" if launch.directory_must_exist else "try"
+
+
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Of so many bytes, and the line that ends them (see serve/start.sh, spill). Raises RemoteError."""
+    left = size
+    while left:
+        try:
+            data = file.read(min(left, CHUNK))
+        except OSError as error:
+            raise RemoteError(f"the shipped tree cannot be read here: {error.strerror}", Trouble.REFUSED) from error
+        if not data:
+            raise RemoteError("the shipped tree was cut here", Trouble.REFUSED)
+        left -= len(data)
+        yield data
+    yield b".\n"
 
 
 def _words(reply: Reply, skip: int = 0) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mgpu import clock
@@ -84,6 +84,16 @@ class NodeShell:
         """Words must be encoded already; `texts` follow them, see wire.encode_text. Raises RemoteError."""
         request_id = str(next(self._ids))
         self._send(f"{request_id} {operation} {' '.join(words)}\n", timeout_s, texts)
+        return self._answer(request_id, timeout_s)
+
+    def request_with(self, pieces: Iterable[bytes], operation: str, *words: str, timeout_s: float) -> Reply:
+        """As `request`, with bytes behind it that are too many to be held at once. What `pieces` raises breaks it."""
+        request_id = str(next(self._ids))
+        self.broken = True  # until the last of them is sent
+        self._send(f"{request_id} {operation} {' '.join(words)}\n", timeout_s)
+        for piece in pieces:
+            self._send("", timeout_s, piece)
+        self.broken = False
         return self._answer(request_id, timeout_s)
 
     def _send(self, line: str, timeout_s: float, texts: bytes = b"") -> None:

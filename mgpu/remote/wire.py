@@ -37,11 +37,12 @@ def to_bytes(value: str | bytes) -> bytes:
 # The node's half, by file: what a job's runner needs, what else those need that watch over it, and the serve loop.
 # They are sets of functions, and what each set uses of another is defined before it.
 PARTS = (
-    ("job/records", "job/leases", "job/input", "job/runner"),
+    ("job/records", "job/leases", "job/input", "job/tree", "job/runner"),
     ("watch/processes", "watch/supervisor", "watch/timer", "watch/ending"),
     (
         "serve/words",
         "serve/start",
+        "serve/tree",
         "serve/orders",
         "serve/output",
         "serve/input",

@@ -295,6 +295,12 @@ class Reader:
             query = query.where(func.instr("," + column.partition + ",", f",{partition},") > 0)
         return int(self._connection.execute(query).scalar_one())
 
+    def shipped(self) -> set[tuple[int, str]]:
+        """(uid, digest) of the trees that jobs go by which are not over."""
+        digest = func.json_extract(tables.jobs.c.spec, literal_column("'$.tree.digest'"))
+        query = select(tables.jobs.c.uid, digest).where(tables.ACTIVE, digest.is_not(None)).distinct()
+        return {(int(uid), str(name)) for uid, name in self._connection.execute(query)}
+
     def used_since(self, since: float, now: float) -> Iterator[Used]:
         """What was used until then is left out."""
         return map(Used._make, _USED.run(self._driver, {"since": since, "now": now}))

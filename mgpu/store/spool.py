@@ -66,7 +66,7 @@ class Spool:
             try:
                 size = self._append(path, offset, data)
             except OSError as error:
-                raise _in_words(path, error) from error
+                raise in_words(path, error) from error
         self.notify(key.job_id)
         return size
 
@@ -127,7 +127,7 @@ class Spool:
         except FileNotFoundError:
             return 0
         except OSError as error:
-            raise _in_words(path, error) from error
+            raise in_words(path, error) from error
 
     def read(self, key: PartKey, stream: Stream, offset: int, limit: int) -> bytes:
         """At most `limit` bytes from `offset` on; b"" at the end, and where nothing was ever written."""
@@ -137,11 +137,11 @@ class Spool:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise _in_words(path, error) from error
+            raise in_words(path, error) from error
         try:
             return os.pread(descriptor, limit, offset)
         except OSError as error:
-            raise _in_words(path, error) from error
+            raise in_words(path, error) from error
         finally:
             os.close(descriptor)
 
@@ -188,7 +188,7 @@ class Spool:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise _in_words(path, error) from error
+                raise in_words(path, error) from error
 
     def subscribe(self, job_id: JobId, callback: Callable[[], None]) -> None:
         """`callback` is called, in the thread of whoever brings the news, at each append and each `notify`: it must
@@ -233,7 +233,7 @@ def _cut_of(path: Path) -> _Cut | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _in_words(path, error) from error
+        raise in_words(path, error) from error
     return _Cut(int(kept), int(size))
 
 
@@ -254,7 +254,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _in_words(path: Path, error: OSError) -> StoreError:
+def in_words(path: Path, error: OSError) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreError(f"{path}: no space left for output", "make room: what is missing is fetched again by itself")
     return StoreError(f"{path}: {error.strerror}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mgpu.core.residue import EventsFile, LeaseDirectory, RunDirectory, parse_residue
+from mgpu.core.residue import EventsFile, LeaseDirectory, RunDirectory, ShippedTree, parse_residue
 
+DIGEST = "c" * 64
 ONE, TWO = "a" * 32, "0123456789abcdef" * 2
 RUNS = f"""\
 {TWO}/n1/2.3 90.5000000000 alive
@@ -23,6 +24,10 @@ SECTIONS = {
     ),
     "runs": ("", RUNS),
     "events": ("", f"{ONE}/n1/events 10.5 4\nother/events 1 1\n"),
+    "trees": (
+        "",
+        f"{ONE}/n1/trees/{DIGEST} 10.5 4\n{ONE}/n1/trees/{DIGEST}.71 90 0\n{ONE}/n1/trees/x 1 1\n../trees/y 1 1\n",
+    ),
     "leases": ("", "GPU-1 held 50 alice\nGPU-2 free 60 UNKNOWN\nGPU 3 held 1 bob\n"),
 }
 
@@ -36,6 +41,10 @@ def test_an_answer() -> None:
         RunDirectory(f"{ONE}/n1/10.1", ONE, "n1", 10, 1, "ended", 0.0, 8),  # its clock ran back: never a negative age
     )
     assert found.events == (EventsFile(ONE, "n1", 89.5, 4),)
+    assert found.trees == (
+        ShippedTree(f"{ONE}/n1/trees/{DIGEST}", ONE, "n1", DIGEST, 89.5, 4),
+        ShippedTree(f"{ONE}/n1/trees/{DIGEST}.71", ONE, "n1", DIGEST, 10.0, 0),
+    )
     assert found.leases == (LeaseDirectory("GPU-1", "alice", True, 50), LeaseDirectory("GPU-2", "UNKNOWN", False, 40))
 
 

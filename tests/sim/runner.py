@@ -11,7 +11,7 @@ from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import ProbeWanted, Refusal
+from mgpu.remote.runner import ProbeWanted, Refusal, Source
 from tests.sim.node import VirtualNode, answer
 from tests.sim.world import Crash
 
@@ -40,6 +40,9 @@ class VirtualRunner:
     def look(self, keys: Sequence[str]) -> NodeAnswer:
         found = self._call("look", " ".join(keys), lambda: self._node.look(keys))
         return answer(found, self._world.now())
+
+    def send_tree(self, digest: str, source: Source) -> Refusal | None:
+        return self._call("tree", digest, lambda: None)
 
     def stop(self, key: str, token: str, reason: str) -> str:
         return self._call("stop", key, lambda: self._node.stop(key, token, reason))

@@ -26,7 +26,7 @@
 #   stdout.base, stderr.base -> SIZE  of such a file before this attempt: what follows is its output
 #   sizes    -> OUT,ERR               how much was written in all; a later attempt may write on in the same files
 #   tty      -> /dev/pts/N            the terminal of a job that has one
-#   script job stdout stderr step bin/scontrol stdin eof fed
+#   script job stdout stderr step bin/scontrol stdin eof fed work/ (a tree that was shipped)
 #
 # Variables are in small letters: an assignment to one that the login exports would change the job's environment.
 

@@ -53,6 +53,12 @@ fail() {
 # enter MODE DIR -> notice
 enter() {
   notice=-
+  case $1 in
+    tree:*)
+      unpack "${1#*:}"
+      set -- must "$dir/work${2#.}"
+      ;;
+  esac
   printf 'entering the working directory %s' "$2" >"$dir/step" 2>/dev/null
   if [ -z "$2" ]; then
     cd 2>/dev/null || fail node "the home directory ${HOME-} cannot be entered"

@@ -80,6 +80,8 @@ op_residue() {
   done
   section events
   "$find" "$real" -mindepth 3 -maxdepth 3 -type f -name events -printf '%P %T@ %k\n' 2>/dev/null
+  section trees
+  "$find" "$real" -mindepth 4 -maxdepth 4 -path '*/trees/*' -type f -printf '%P %T@ %k\n' 2>/dev/null
   section leases
   locks=$(cat /proc/locks /proc/locks /proc/locks 2>/dev/null) # see busy_lease
   for lease in /tmp/mgpu.lease.*; do
@@ -93,13 +95,21 @@ op_residue() {
 }
 
 # remove AGE PLACE...: those run directories in which nothing lives and which have not changed for AGE seconds; a line
-# `PLACE WORD` for each: removed, alive, young, absent, or stays (it cannot be removed)
+# `PLACE WORD` for each: removed, alive, young, absent, or stays (it cannot be removed). Trees that were shipped likewise,
+# `used` where they were wanted since
 op_remove() {
   limit=$1
   shift
   survey
   now=$(date +%s)
   for place in "$@"; do
+    case $place in
+      */trees/*)
+        remove_tree "$place" "$limit"
+        printf '%s %s\n' "$place" $value
+        continue
+        ;;
+    esac
     if named "$place"; then
       dir=$top/$place
       age=$((now - $(stat -c %Y "$dir")))
@@ -111,7 +121,8 @@ op_remove() {
     printf '%s %s\n' "$place" $value
   done
   for place in "$@"; do
-    remove_empty "${place%/*}"
+    place=${place%/*}
+    remove_empty "${place%/trees}"
   done
   end ok
 }
