@@ -87,7 +87,14 @@ def ship_words(tree: dict[str, Any] | None) -> str:
     changed = " with changes" if tree["dirty"] else ""
     commit = f"commit {tree['commit'][:10]}{changed}" if tree["commit"] else "no commit"
     place = f", runs in {tree['directory']}" if tree["directory"] else ""
-    return f"{commit}: {count(tree['files'], 'file')}, {tree['size'] / (1 << 20):.1f} MiB{place}"
+    return f"{commit}: {count(tree['files'], 'file')}, {size_words(tree['size'])}{place}"
+
+
+def size_words(size: int) -> str:
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >= 1 << shift:
+            return f"{size / (1 << shift):.1f} {unit}"
+    return count(size, "byte")
 
 
 def attempt_words(attempt: dict[str, Any]) -> str:

@@ -113,7 +113,7 @@ def pack(shipment: Shipment) -> tuple[Any, str]:
         file.seek(0)
     except OSError as error:
         file.close()
-        where = f"{error.filename}: " if error.filename else ""
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         raise _bad(f"{where}{error.strerror or error}", "was it changed just now? try again") from error
     return file, str(sink.hash.hexdigest())
 

@@ -223,4 +223,4 @@ class Absorber:
 def _at_home(job: Job, part: Part) -> str:
     """Of a directory that nobody asked for: it is only where the user stood."""
     cannot = f"{job.spec.submit_dir} cannot be entered on {part.node}"
-    return f"{cannot}: running in the home directory there (-D DIR names another)"
+    return f"{cannot}: running in the home directory there (-D DIR names another, --ship sends it along)"
