@@ -153,7 +153,7 @@ class Spool:
         except FileNotFoundError:
             return 0
         except OSError as error:
-            raise _in_words(path, error) from error
+            raise in_words(path, error) from error
         size = self.size(key, stream)
         return size if offset is None else min(offset, size)
 

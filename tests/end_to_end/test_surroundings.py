@@ -99,7 +99,8 @@ def test_directories(cluster: Cluster) -> None:
     result = cluster("srun", "-G", 0, "pwd", cwd=here)
     assert result.out == "/home/train\n"
     [node] = {part["node"] for part in cluster.json("history")["jobs"][-1]["allocation"]}
-    notice = f"mgpu: {here} cannot be entered on {node}: running in the home directory there (-D DIR names another, --ship sends it along)"
+    other = "(-D DIR names another, --ship sends it along)"
+    notice = f"mgpu: {here} cannot be entered on {node}: running in the home directory there {other}"
     assert result.told[1] == notice
 
 
@@ -124,7 +125,9 @@ def test_a_directory_where_the_user_stands_and_the_node_lets_nobody_in(cluster: 
     result = cluster("srun", "-G", 0, "pwd", cwd=here)
     assert result.out == "/home/train\n"
     assert f"{here} cannot be entered on " in result.told[1]
-    assert result.told[1].endswith(": running in the home directory there (-D DIR names another, --ship sends it along)")
+    assert result.told[1].endswith(
+        ": running in the home directory there (-D DIR names another, --ship sends it along)"
+    )
 
 
 @pytest.mark.usefixtures("separate_nodes")
