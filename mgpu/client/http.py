@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterable
 
 import mgpu
 from mgpu import clock
@@ -181,15 +182,21 @@ def request(
     extra = {"Content-Type": "application/json", "Content-Length": str(len(payload))} if body is not None else {}
     # a way to another machine is dear, and is kept for what is asked next
     head = request_head(endpoint, method, path, "1.1" if endpoint.dialer else "1.0", extra)
-    connection = connect(endpoint)
+    return exchange(endpoint, (head + payload,), timeout_s)
+
+
+def exchange(endpoint: Endpoint, pieces: Iterable[bytes], timeout_s: float = ANSWER_TIMEOUT_S) -> Response:
+    """A request as it goes over the wire, in pieces, and its answer. Raises NoMaster when that does not come whole."""
+    connection, sent = connect(endpoint), True
     try:
         connection.settimeout(timeout_s)
         try:
-            connection.sendall(head + payload, socket.MSG_NOSIGNAL)
+            for piece in pieces:
+                connection.sendall(piece, socket.MSG_NOSIGNAL)
         except TimeoutError as error:
             raise NoMaster(f"the master at {endpoint.socket_path} takes no request") from error
         except OSError:
-            pass  # refused before it was read whole: the answer says why
+            sent = False  # refused before it was read whole: the answer says why
         try:
             response = read_response(connection)
         except OSError as error:
@@ -198,7 +205,7 @@ def request(
     except BaseException:
         connection.close()
         raise
-    if endpoint.dialer is not None and response.may_be_asked_again:
+    if endpoint.dialer is not None and sent and response.may_be_asked_again:
         endpoint.dialer.keep(connection)
     else:
         connection.close()

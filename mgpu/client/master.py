@@ -51,14 +51,18 @@ class Master:
         return response
 
     def _answer(self, method: str, path: str, body: Any) -> http.Response:
+        return self.insist(lambda: http.request(self.location.endpoint, method, path, body))
+
+    def insist(self, attempt: Callable[[], T]) -> T:
+        """What may be done more than once, until it is answered. Raises NoMaster."""
         if not self.location.personal:
-            return self._patiently(lambda: http.request(self.location.endpoint, method, path, body))
+            return self._patiently(attempt)
         for _ in range(TRIES - 1):
             try:
-                return http.request(self.location.endpoint, method, path, body)
+                return attempt()
             except http.NoMaster:
                 self.start()
-        return http.request(self.location.endpoint, method, path, body)
+        return attempt()
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
         """Of a master that others start: what was cut short is asked again, what is refused as long as we were told."""

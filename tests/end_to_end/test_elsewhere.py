@@ -155,3 +155,12 @@ def test_a_master_that_comes_back_within_the_patience(make_lab: LabMaker) -> Non
         until("it was tried", lambda: len(away.logins()) > 1)
         away.head.fault("sshd", "start")
         assert command.finish().lines == ["Submitted job 1"]
+
+
+def test_the_tree_goes_along_over_the_same_login(away: Elsewhere, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(os.urandom(1 << 20))
+    (tmp_path / ".mgpuignore").write_text("*.bin\n")
+    (tmp_path / "left.bin").write_bytes(b"x")
+    result = away("srun", "-Q", "--ship", "-G", 1, "sh", "-c", "ls; wc -c <data", cwd=tmp_path)
+    assert result.lines == ["data", str(1 << 20)]
+    assert len(away.logins()) == 1
