@@ -158,9 +158,11 @@ def test_a_master_that_comes_back_within_the_patience(make_lab: LabMaker) -> Non
 
 
 def test_the_tree_goes_along_over_the_same_login(away: Elsewhere, tmp_path: Path) -> None:
-    (tmp_path / "data").write_bytes(os.urandom(1 << 20))
-    (tmp_path / ".mgpuignore").write_text("*.bin\n")
-    (tmp_path / "left.bin").write_bytes(b"x")
-    result = away("srun", "-Q", "--ship", "-G", 1, "sh", "-c", "ls; wc -c <data", cwd=tmp_path)
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "data").write_bytes(os.urandom(1 << 20))
+    (tree / ".mgpuignore").write_text("*.bin\n")
+    (tree / "left.bin").write_bytes(b"x")
+    result = away("srun", "-Q", "--ship", "-G", 1, "sh", "-c", "ls; wc -c <data", cwd=tree)
     assert result.lines == ["data", str(1 << 20)]
     assert len(away.logins()) == 1
