@@ -186,7 +186,7 @@ class _Routes:
 
     async def _submit(self, request: web.Request) -> web.Response:
         made = await self._run(submit.submit, self._context, caller_of(request), await _body(request))
-        answer = {"job_id": made.job_id, "notices": made.notices}
+        answer = {"job_id": made.job_id, "notices": made.notices, "created": made.created}
         return web.json_response(answer, status=HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
     async def _test_only(self, request: web.Request) -> web.Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mgpu.cli.options import OF_SUBMIT, job_options
+from mgpu.cli.options import OF_ONE_COMMAND, OF_SUBMIT, job_options
 from mgpu.cli.session import bad_request
 from mgpu.cli.slurm import OPTIONS, Said, settle
 from mgpu.cli.syntax import Option, by_flag
@@ -35,7 +35,8 @@ class _Line(NamedTuple):
 def read(name: str, text: str) -> Directives:
     """`name`: of the script. Raises MasterError (bad_request)."""
     notices: list[str] = []
-    options = by_flag([*OPTIONS, *job_options(*OF_SUBMIT)])
+    ours = [option for option in job_options(*OF_SUBMIT) if option.key not in OF_ONE_COMMAND]
+    options = by_flag([*OPTIONS, *ours])
     said: dict[str, dict[str, Said]] = {tag: {} for tag in TAGS}
     for line in _lines(name, text, notices):
         said[line.tag].update(_options(line, options, notices))

@@ -64,6 +64,7 @@ class Follower:
         self._sink = Sink(stdout, stderr, bool(options.get("label")), job_id, signals.fd, self._attend)
         self._terminal = os.isatty(2)
         self._job: dict[str, Any] = {"job_id": job_id, "state": "PENDING"}
+        self.left = ""  # why the following ended before the job did
         self._began = self._waiting_since = self._heard = clock.monotonic()
         self._lost_since: float | None = None
         self._lost_told = False
@@ -75,6 +76,11 @@ class Follower:
         self._told_notices: set[str] = set()
         self._notices: list[str] = []
         self._status_shown = False
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """As it was told last."""
+        return self._job
 
     def run(self) -> int:
         """Raises MasterError when the master refuses to let us follow."""
@@ -88,15 +94,17 @@ class Follower:
             self._sink.finish()
         except Leave as leave:
             self._clear_status()
+            self.left = leave.reason
             if not self._quiet:
                 say(f"{leave.reason}: {self._way_back(leave.over)}")
             return leave.exit_code
         except BrokenPipeError:
-            say(f"nobody reads the output: {self._way_back()}")
+            self.left = "nobody reads the output"
+            say(f"{self.left}: {self._way_back()}")
             return 128 + signal.SIGPIPE
         except OSError as error:
-            said = f"cannot write the output ({error.strerror or error})"
-            say(f"{said}: {self._way_back()}")
+            self.left = f"cannot write the output ({error.strerror or error})"
+            say(f"{self.left}: {self._way_back()}")
             return STOPPED_FOLLOWING
         return self._end()
 
@@ -229,8 +237,8 @@ class Follower:
             refused = [error]
         for refusal in refused:
             if refusal.code == "already_ended":
-                ended = self._master.call("GET", f"/v1/jobs/{self._job_id}")
-                raise Leave(outcome.exit_status(ended, None), "not waited for the rest of its output", over=True)
+                self._job = self._master.call("GET", f"/v1/jobs/{self._job_id}")
+                raise Leave(outcome.exit_status(self._job, None), "not waited for the rest of its output", over=True)
             self._stop_status = None
             self._tell(f"{refusal.message}: {refusal.hint}" if refusal.hint else refusal.message)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mgpu.cli.follower import Follower
+from mgpu.cli.session import Session
 from mgpu.cli.signals import Signals
+from mgpu.client.http import MasterError
 from mgpu.client.job_stream import JobStream
-from mgpu.client.master import Master
 from mgpu.lean_typing import Any
 
 
 def stay(
-    master: Master,
+    session: Session,
     job_id: int | str,
     options: Mapping[str, str | bool],
     rank: int | None = None,
@@ -21,6 +22,18 @@ def stay(
 ) -> int:
     """The exit status; raises MasterError. `options` as of Follower; `rank`, `beginning`: what of its output, as of
     JobStream; `joins`: it was not this command that submitted it."""
+    master = session.master()
     with Signals() as signals:
         stream = JobStream(master, job_id, rank, beginning=beginning)
-        return Follower(master, job_id, options, signals, stream, joins).run()
+        follower = Follower(master, job_id, options, signals, stream, joins)
+        if session.status_file is None:
+            return follower.run()
+        session.status_file.begun(follower.job)
+        try:
+            status = follower.run()
+        except MasterError as error:
+            session.status_file.tell(follower.job, error.exit_code, error.as_json())
+            raise
+        left = follower.left and {"code": "not_followed", "message": follower.left, "hint": f"mgpu attach {job_id}"}
+        session.status_file.tell(follower.job, status, left or None)
+        return status

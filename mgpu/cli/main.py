@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from mgpu.cli import plain
 from mgpu.cli.session import Session
-from mgpu.cli.syntax import Group
+from mgpu.cli.syntax import Group, Reading
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import NoReturn
@@ -94,31 +94,49 @@ def run(words: list[str]) -> int:
     """The exit status of one command line."""
     session = Session()
     try:
-        reading = plain.read(CLI, words)
-        if reading is None:
-            from mgpu.cli import click_reader
-
-            try:
-                read = click_reader.read(CLI, words)
-            except MasterError:
-                session.json = "--json" in (words[: words.index("--")] if "--" in words else words)
-                raise
-            if isinstance(read, int):
-                return read
-            reading = read
+        reading = read_line(session, words)
+        if isinstance(reading, int):
+            return reading
         session = Session(**reading.common)
+        if path := reading.given.get("status_file"):
+            session.write_status_to(path)
         status = reading.command.run(session, reading.given)
+        session.leave_untold(status, "not_told", "it ended without word of a job")
         sys.stdout.flush()
         return status
     except MasterError as error:
+        session.leave_untold(error.exit_code, **error.as_json())
         session.print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
+        session.leave_untold(130, "interrupted", "interrupted by ^C")
         return 130
     except BrokenPipeError:
+        session.leave_untold(141, "broken_pipe", "nobody reads our output")
         # As a program ended by SIGPIPE; nothing may be flushed into that pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except OSError as error:
-        say(f"{error.filename or 'system'}: {error.strerror or error}")
+        said = f"{error.filename or 'system'}: {error.strerror or error}"
+        session.leave_untold(1, "error", said)
+        say(said)
         return 1
+
+
+def read_line(session: Session, words: list[str]) -> Reading | int:
+    """An exit status where that is all there is to it, as after help. `session`: what a mistaken line means of that."""
+    reading = plain.read(CLI, words)
+    if reading is not None:
+        return reading
+    from mgpu.cli import click_reader
+
+    try:
+        return click_reader.read(CLI, words)
+    except MasterError:
+        session.json = "--json" in (words[: words.index("--")] if "--" in words else words)
+        if any(word.startswith("--status-file") for word in words):
+            from mgpu.cli.report import named_in
+
+            if path := named_in(words):
+                session.write_status_to(path)
+        raise

@@ -71,11 +71,13 @@ SURROUNDINGS = [
     Option("--setup", "CMD", "Shell text to run before the command."),
 ]
 QUIET = Option("-Q --quiet", "", "Say nothing but errors on stderr.")
+STATUS_FILE = Option("--status-file", "FILE", "Write how it ended to FILE, as JSON.")
 LABEL = Option("-l --label", "", "Begin each line of output with its rank.")
 FOLLOWING = [
     QUIET,
     LABEL,
     Option("--rank", "R", "Show the output of this rank alone."),
+    STATUS_FILE,
     Option("--session-timeout", "S", "Stop following after S seconds in all."),
     Option("--max-wait-time", "S", "Stop following after S seconds without output."),
     Option("--connection-timeout", "S", "Stop following S seconds after the master was lost."),
@@ -91,6 +93,7 @@ REQUEUE_ON_EXIT = Option("--requeue-on-exit", "N[,M]", "Queue it again when it e
 TEST_ONLY = Option("--test-only", "", "Say when and where it would start, and queue nothing.")
 INTERACTIVE = Option("--interactive", "", "Follow the job in the foreground, as srun does.")
 ARRAY = Option("-a --array", "0-99%4", "Many jobs with one number: a task for each index; %4: at most 4 at once.")
+REQUEST_ID = Option("--request-id", "KEY", "Submitted again with the same KEY, it is the same job and not another.")
 EACH_LINE = Option("--each-line", "FILE", "An array: a task for each line of FILE (-: stdin), a shell's command line.")
 WAIT = Option("-W --wait", "", "Return when it has ended, with its exit status; of an array the highest of its tasks.")
 OF_SUBMIT = [ARRAY, EACH_LINE, REQUEUE_ON_EXIT, INTERACTIVE, TEST_ONLY, WAIT]
@@ -117,7 +120,7 @@ def from_script(value: Any, where: str) -> Any:
 
 def job_options(*extra: Option) -> list[Option]:
     """The options of a job, and `extra` ones, in the order of the help."""
-    return [*RESOURCES, *CARE, *SURROUNDINGS, *extra, *FOLLOWING]
+    return [*RESOURCES, *CARE, *SURROUNDINGS, REQUEST_ID, *extra, *FOLLOWING]
 
 
 def resolve(
@@ -144,7 +147,7 @@ def resolve(
 def variables(keys: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
     """What the environment says of these options."""
     apart = OF_THE_JOB_AROUND_US if "MGPU_JOB_ID" in environ else ()
-    names = {key: f"MGPU_{key.upper()}" for key in keys if key in KEYS and key not in apart}
+    names = {key: f"MGPU_{key.upper()}" for key in keys if key in KEYS - OF_ONE_COMMAND and key not in apart}
     return {key: environ[name] for key, name in names.items() if environ.get(name)}
 
 
@@ -161,8 +164,9 @@ def switched_on(key: str, value: str | bool, environ: Mapping[str, str]) -> bool
     raise bad_request(f"{source} is {value!r}", "write true or false")
 
 
-_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, *FOLLOWING, IMMEDIATE, *OF_SUBMIT]
+_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, REQUEST_ID, *FOLLOWING, IMMEDIATE, *OF_SUBMIT]
 KEYS = {option.key for option in _ALL}
+OF_ONE_COMMAND = {REQUEST_ID.key, STATUS_FILE.key}  # the next one means another job: no variable or file gives them
 SWITCHES = {option.key for option in _ALL if not option.metavar}
 # What the master is told; the rest concerns the client alone.
 WIRE_KEYS = {option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT]} - {"export", "ship"}

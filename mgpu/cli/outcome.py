@@ -34,33 +34,66 @@ def exit_status(job: dict[str, Any], stopped_by_us: int | None) -> int:
 
 
 def ending(job: dict[str, Any], stopped_by_us: int | None = None) -> str:
-    """The last line: says which exit status it was."""
+    """The last line: says which exit status it was, and of which node."""
     state, code = job["state"], job.get("exit_code")
     text = f"job {job['job_id']} {state}"
     if state in ("COMPLETED", "FAILED") and code is not None:
-        text += f", {exit_words(code)}"
+        text += f", {exit_words(code, ended_on(job), guess=job.get('reason') != 'OutOfMemory')}"
     because = "" if told_by_exit_code(job) else why(job)
     if state == "CANCELLED" and stopped_by_us is not None:
         because = BY_US.get(stopped_by_us, because)
     return f"{text} ({because})" if because else text
 
 
+def ended_on(job: dict[str, Any]) -> str:
+    """Where a command ended as it should not, of several ranks which: " on gpu02 (rank 1)"; "" = nothing to say."""
+    code, parts = job.get("exit_code"), job.get("allocation") or ()
+    if not code:
+        return ""
+    for part in parts:
+        if len(parts) == 1:
+            return f" on {part['node']}"
+        if part.get("exit_code") == code:
+            return f" on {part['node']} (rank {part['rank']})"
+    return ""
+
+
 def told_by_exit_code(job: dict[str, Any]) -> bool:
-    """Its exit code says all that its detail does; of several ranks it does not say whose it is."""
-    return job.get("reason") == "NonZeroExitCode" and len(job.get("allocation") or ()) < 2
+    """Its exit code, with the node, says all that its detail does."""
+    return job.get("reason") == "NonZeroExitCode" and bool(ended_on(job))
 
 
-def exit_words(code: int) -> str:
-    if code <= 128:
-        return f"exit {code}"
+# what an exit code of a shell, or the signal that it stands for, often means
+GUESSES = {
+    126: "it cannot be run: not executable?",
+    127: "no such command there?",
+    132: "built for another CPU?",
+    134: "it aborted itself",
+    135: "possibly no room in /dev/shm",
+    137: "possibly out of memory",
+    139: "a bad memory access",
+}
+
+
+def exit_words(code: int, where: str, guess: bool = True) -> str:
+    """The exit code, the signal that it stands for, and a guess where one helps."""
+    perhaps = GUESSES.get(code, "") if guess else ""
+    number = signal_of(code)
+    if number is None:
+        return f"exit {code}{where}" + (f" ({perhaps})" if perhaps else "")
     import signal
 
-    try:
-        name = signal.Signals(code - 128).name
-    except ValueError:
-        return f"exit {code}"
-    guess = ", possibly out of memory" if name == "SIGKILL" else ""
-    return f"exit {code}: killed by signal {code - 128} ({name}){guess}"
+    name = signal.Signals(number).name
+    return f"exit {code}{where}: killed by signal {number} ({name})" + (f", {perhaps}" if perhaps else "")
+
+
+def signal_of(code: int | None) -> int | None:
+    """The signal that an exit code stands for."""
+    if code is None or code <= 128:
+        return None
+    import signal
+
+    return code - 128 if code - 128 in set(signal.Signals) else None
 
 
 def why(job: dict[str, Any]) -> str:

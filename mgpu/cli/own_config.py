@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Mapping
 
-from mgpu.cli.options import KEYS
+from mgpu.cli.options import KEYS, OF_ONE_COMMAND
 from mgpu.cli.session import bad_request
 from mgpu.client.http import MasterError
 from mgpu.client.locate import config_home
@@ -59,7 +59,7 @@ def read_own_config(path: str, text: bytes) -> tuple[dict[str, str], dict[str, s
         key = name.replace("-", "_")
         if key == "env":
             env = {variable: scalar(path, value) for variable, value in pairs(path, node)}
-        elif key in KEYS:
+        elif key in KEYS - OF_ONE_COMMAND:
             options[key] = scalar(path, node)
         elif key == "master":
             scalar(path, node)  # read before, by client/own_master.py
@@ -99,7 +99,7 @@ def fault(path: str, node: Any, what: str, hint: str) -> MasterError:
 def suggestion(key: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(key, [*KEYS, "env", "master"], n=1)
+    near = difflib.get_close_matches(key, [*(KEYS - OF_ONE_COMMAND), "env", "master"], n=1)
     return (
         f"did you mean {near[0].replace('_', '-')}?"
         if near

@@ -16,6 +16,8 @@ from mgpu.lean_typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mgpu.cli.report import StatusFile
+
 LONGEST_NAME = 255  # more than any node's
 
 
@@ -37,6 +39,7 @@ class Session:
         self.verbose = verbose
         self.patience_s: float | None = None  # with a master that does not answer
         self._location: Location | None = None
+        self.status_file: StatusFile | None = None
 
     def location(self) -> Location:
         """Raises MasterError when the options or variables name what is not there."""
@@ -94,6 +97,17 @@ class Session:
             print(clean(line), file=sys.stderr)
         last = (error.message.splitlines() or [error.code])[-1]
         say(last + (f": {error.hint}" if error.hint else ""))
+
+    def write_status_to(self, path: str) -> None:
+        """From now on. Raises MasterError."""
+        from mgpu.cli.report import StatusFile
+
+        self.status_file = StatusFile(path)
+
+    def leave_untold(self, exit_status: int, code: str, message: str, hint: str = "") -> None:
+        """It is not known how the job ended: a status file says why, unless something was said there."""
+        if self.status_file is not None and not self.status_file.told:
+            self.status_file.tell(None, exit_status, {"code": code, "message": message, "hint": hint})
 
 
 def read_state_dir(config: str) -> str:

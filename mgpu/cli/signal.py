@@ -23,10 +23,10 @@ BATCH = Option("-b --batch", "", "To the first process alone: of a script, the s
 FULL = Option("-f --full", "", "To that shell and all the others.")
 
 
-@command(Argument("words", "[ID]... SIGNAL", nargs="*"), BATCH, FULL, *FILTERS, examples=EXAMPLES)
-def signal(session: Session, /, words: tuple[str, ...], **given: Any) -> int:
+@command(Argument("targets", "[ID]... SIGNAL", nargs="*"), BATCH, FULL, *FILTERS, examples=EXAMPLES)
+def signal(session: Session, /, targets: tuple[str, ...], **given: Any) -> int:
     """Send a signal to jobs that run: by number, or all that pass the filters."""
-    *ids, name = words or ("",)
+    *ids, name = targets or ("",)
     if not name or (not ids and name.isdigit() and not any(given.values())):
         raise bad_request("which signal?", "name it behind the jobs: mgpu signal 17 USR1")
     return send_signal(session, name, tuple(ids), given)

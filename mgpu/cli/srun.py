@@ -67,10 +67,10 @@ def follow(session: Session, prepared: Prepared) -> int:
     bring(session, prepared)  # no job is queued yet: a signal just ends it
     try:
         with raising():
-            job_id = send(session, prepared)
+            job_id, created = send(session, prepared)
     except Raised as error:
         return not_answered(master.location.endpoint, prepared.body, error.number)
-    return stay(master, job_id, options, rank)
+    return stay(session, job_id, options, rank, joins=not created)
 
 
 def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> int:

@@ -49,7 +49,7 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     options = resolve(given, os.environ, of_their_file, *directives(words, command, notices))
     export = str(options.get("export", ""))
     told = wire_keys(kind) - ({"chdir"} if options.get("ship") else set())  # that is the place in the tree then
-    body = {
+    body: dict[str, Any] = {
         "request_id": os.urandom(16).hex(),
         "kind": kind,
         "command": command,
@@ -58,6 +58,8 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
         "cwd": working_directory(),
         "virtual_env": "" if export in NO_EXPORT else virtual_env(os.environ),
     }
+    if options.get("request_id"):
+        body["key"] = options["request_id"]
     shipment = None
     if options.get("ship"):
         from mgpu.cli.ship import shipment_of
@@ -141,8 +143,8 @@ def bring(session: Session, prepared: Prepared) -> None:
         prepared.body["tree"] = send_tree(session, prepared.shipment, bool(prepared.options.get("quiet")))
 
 
-def send(session: Session, prepared: Prepared) -> int:
-    """Submits, shows the master's notices, and returns the job's number. Raises MasterError."""
+def send(session: Session, prepared: Prepared) -> tuple[int, bool]:
+    """Submits and shows the master's notices: the job's number, and whether it is a new one. Raises MasterError."""
     session.patience_s = seconds(prepared.options, "connection_timeout")
     bring(session, prepared)
     try:
@@ -151,7 +153,10 @@ def send(session: Session, prepared: Prepared) -> int:
         raise with_place(error, prepared.options) from error
     for notice in () if prepared.options.get("quiet") else answer.get("notices") or ():
         say(notice)
-    return int(answer["job_id"])
+    job_id, created = int(answer["job_id"]), bool(answer.get("created", True))
+    if not created and prepared.body.get("key"):
+        say(f"job {job_id} was submitted before with --request-id {prepared.body['key']}: it is not submitted again")
+    return job_id, created
 
 
 def with_place(error: MasterError, options: Mapping[str, str | bool]) -> MasterError:

@@ -47,7 +47,9 @@ def submit(session: Session, /, words: Words, **given: Any) -> int:
         if session.json:
             raise bad_request("--interactive has no --json", "leave out one of them")
         return follow(session, prepared)
-    job_id = send(session, prepared)
+    if session.status_file is not None and not prepared.options.get("wait"):
+        raise bad_request("--status-file says how a job ended, and submit does not wait for that", "add --wait")
+    job_id, _ = send(session, prepared)
     if session.json:
         session.print_json({"job_id": job_id})
     else:

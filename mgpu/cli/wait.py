@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 
 from mgpu.cli.filters import job_path
+from mgpu.cli.options import STATUS_FILE
 from mgpu.cli.outcome import ACTIVE, ending, exit_status, where, why
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
@@ -19,10 +20,10 @@ Examples:
   mgpu wait 17 18          until both have ended
   mgpu wait --any 17 18    until one has: the line says which
   mgpu wait 20             until the last task of an array has
+  mgpu wait --status-file end.json 17
 
-Exit status: that of the first of them, in the order given, that did not end with 0;
-with --any that of the one that ended. As srun's: 124 time limit, 143 cancelled,
-70 node failure. 130: ^C, the jobs go on.
+Exit status: the job's own, of several the highest; with --any that of the one that ended.
+As srun's: 124 time limit, 143 cancelled, 70 node failure. 130: ^C, the jobs go on.
 """
 
 
@@ -30,9 +31,10 @@ with --any that of the one that ended. As srun's: 124 time limit, 143 cancelled,
     Argument("ids", "ID...", nargs="*"),
     Option("--any", "", "Until one of them has ended."),
     Option("-Q --quiet", "", "Say nothing of those that ended well."),
+    STATUS_FILE,
     examples=EXAMPLES,
 )
-def wait(session: Session, /, ids: tuple[str, ...], any: bool, quiet: bool) -> int:
+def wait(session: Session, /, ids: tuple[str, ...], any: bool, quiet: bool, status_file: str | None) -> int:
     """Wait until jobs have ended, whose ever they are; a line for each."""
     if not ids:
         raise bad_request("which jobs?", "give numbers")
@@ -42,17 +44,24 @@ def wait(session: Session, /, ids: tuple[str, ...], any: bool, quiet: bool) -> i
         if any:
             ended.append(first_over(session, list(paths)))
         else:
+            for path in paths if len(paths) > 1 else ():
+                session.call("GET", path)  # one that is not there is told now, and not when all others have ended
             for path in paths:
                 ended.append(until_over(session, path))
                 tell_end(session, ended[-1], quiet)
     except KeyboardInterrupt:
         say("no longer waited for: the jobs go on")
+        session.leave_untold(130, "interrupted", "no longer waited for: the jobs go on")
         return 130
     if any:
         tell_end(session, ended[0], quiet)
     if session.json:
         session.print_json({"jobs": ended})
-    return next((status for job in ended if (status := exit_status(job, None))), 0)
+    worst = max(ended, key=lambda job: exit_status(job, None))  # the first of these
+    status = exit_status(worst, None)
+    if session.status_file is not None:
+        session.status_file.tell(worst, status, jobs=ended)
+    return status
 
 
 def tell_end(session: Session, job: dict[str, Any], quiet: bool) -> None:
@@ -63,12 +72,18 @@ def tell_end(session: Session, job: dict[str, Any], quiet: bool) -> None:
 def until_submitted_is_over(session: Session, job_id: int, quiet: bool) -> int:
     """The exit status of the job, or array; what becomes of it is told meanwhile, as srun does."""
     told = Told(quiet)
+    if session.status_file is not None:
+        session.status_file.begun({"job_id": job_id, "state": "PENDING"})
     try:
         job = until_over(session, job_path(str(job_id)), told)
     except KeyboardInterrupt:
-        say(f"no longer waited for: job {job_id} goes on; wait again with: mgpu wait {job_id}")
+        said = f"no longer waited for: job {job_id} goes on"
+        say(f"{said}; wait again with: mgpu wait {job_id}")
+        session.leave_untold(130, "interrupted", said)
         return 130
     status = exit_status(job, None)
+    if session.status_file is not None:
+        session.status_file.tell(job, status)
     if status or not quiet:
         say(ending(job))
     return status

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -37,11 +39,11 @@ class Submitted:
 
 def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Submitted:
     """Raises RequestError for what can never be met, NotAllowed for a partition that is closed to the caller."""
-    request_id = parse_request_id(payload)
+    request_id = stored_id(payload, caller)
     with context.store.read() as r:
         known = r.job_by_request(request_id)
     if known is not None:
-        return _known(known, caller)
+        return _known(known, caller, payload)
     job, notices = read_job(context, caller, payload, request_id)
     require_there(context, caller.uid, job.spec.tree)
     with context.store.write() as w:
@@ -54,7 +56,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
         else:
             known = w.job(job_id)
     if known is not None:
-        return _known(known, caller)
+        return _known(known, caller, payload)
     context.waker.wake()
     return Submitted(job_id, notices, created=True)
 
@@ -85,6 +87,7 @@ def read_job(
     spec, notices = parse_submission(payload, context.control.views(), config.partitions, caller.user, config.accounts)
     require_manners(context, caller, spec)
     require_possible(context, spec, caller.user)
+    spec = replace(spec, asked=_asked(payload))
     return _job(request_id, caller, spec, read.Options(read.mapping(payload, "options"))), notices
 
 
@@ -131,7 +134,33 @@ def known_facts(reader: Reader, dependency: Dependency) -> dict[JobId, Fact]:
     return facts
 
 
-def _known(job: Job, caller: Caller) -> Submitted:
+def stored_id(payload: Mapping[str, Any], caller: Caller) -> str:
+    """What makes a repeated submission the same job: the client's own id for this one command, or the key that the user
+    gave, which is of that user alone. Raises RequestError."""
+    request_id, key = parse_request_id(payload), read.line(payload, "key", 200)
+    if payload.get("key") is None:
+        return request_id
+    if not key.strip():
+        raise RequestError("--request-id is empty: give it a value or leave it out", "is a variable unset?")
+    return f"key:{caller.uid}:{_digest(key)}"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _asked(payload: Mapping[str, Any]) -> str:
+    """What was asked for, in short; "" = without a key, as its id is never used again."""
+    if payload.get("key") is None:
+        return ""
+    said = ("kind", "command", "options", "env", "cwd", "virtual_env", "tree")
+    return _digest({name: payload.get(name) for name in said})
+
+
+def _known(job: Job, caller: Caller, payload: Mapping[str, Any]) -> Submitted:
     if job.uid != caller.uid:
         raise NotAllowed("this request_id belongs to a job of somebody else", "make a new one for each job")
+    if job.spec.asked != _asked(payload):
+        what = f"--request-id '{read.shown(read.line(payload, 'key', 200))}' belongs to job {job.job_id}"
+        raise RequestError(f"{what}, which was asked for otherwise", "another request needs another key")
     return Submitted(job.job_id, [], created=False)

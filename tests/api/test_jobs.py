@@ -28,7 +28,7 @@ OTHER = Caller(4711, "mallory")
 
 def test_a_submission_becomes_a_pending_job_and_wakes_the_master(served):
     status, answer = served.ask("POST", "/v1/jobs", submission("aaaaaaaa", gpus="1", job_name="first"))
-    assert (status, answer) == (201, {"job_id": 1, "notices": []})
+    assert (status, answer) == (201, {"job_id": 1, "notices": [], "created": True})
     job = served.job(1)
     assert (job.uid, job.state, job.spec.name) == (os.getuid(), JobState.PENDING, "first")
     assert served.desk.wakes == 1
@@ -38,7 +38,10 @@ def test_a_submission_becomes_a_pending_job_and_wakes_the_master(served):
 
 def test_the_same_request_twice_is_one_job(served):
     job_id = served.submit("aaaaaaaa")
-    assert served.ask("POST", "/v1/jobs", submission("aaaaaaaa")) == (200, {"job_id": job_id, "notices": []})
+    assert served.ask("POST", "/v1/jobs", submission("aaaaaaaa")) == (
+        200,
+        {"job_id": job_id, "notices": [], "created": False},
+    )
     assert len(served.ask("GET", "/v1/jobs")[1]["jobs"]) == 1
 
 

@@ -107,7 +107,7 @@ def test_attach_goes_on_from_now_and_ends_as_the_job_does(peer: Peer, mgpu: Call
     peer.streams = [[state("RUNNING"), FROM_NOW, *new]]
     ran = mgpu("attach", "17")
     assert (ran.status, ran.out) == (5, "new\n")
-    assert ran.err.startswith("mgpu: job 17 runs on gpu01 ") and ran.err.endswith("job 17 FAILED, exit 5\n")
+    assert ran.err.startswith("mgpu: job 17 runs on gpu01 ") and ran.err.endswith("job 17 FAILED, exit 5 on gpu01\n")
     assert peer.paths() == ["/v1/jobs/17/stream?tail=0"]
 
 
@@ -146,7 +146,7 @@ def test_of_a_job_that_waits_all_will_come(peer: Peer, mgpu: Callable) -> None:
 def test_attach_to_what_has_ended_tells_how(peer: Peer, mgpu: Callable) -> None:
     over: dict[str, Any] = {"exit_code": 3}
     peer.streams = [[state("FAILED", **over), FROM_NOW, end("FAILED", **over)]]
-    assert mgpu("attach", "17") == (3, "", "mgpu: job 17 FAILED, exit 3\n")
+    assert mgpu("attach", "17") == (3, "", "mgpu: job 17 FAILED, exit 3 on gpu01\n")
 
 
 def test_the_job_of_another_is_not_ended(peer: Peer, mgpu_process: Callable) -> None:

@@ -23,8 +23,8 @@ NON_ZERO = {"reason": "NonZeroExitCode", "detail": "exit code 137 on gpu01"}
 KILLED = "killed by signal 9 (SIGKILL), possibly out of memory"
 ENDINGS: list[tuple[dict[str, Any], int | None, int, str]] = [
     (job("COMPLETED", exit_code=0), None, 0, "job 17 COMPLETED, exit 0"),
-    (job("FAILED", exit_code=3), None, 3, "job 17 FAILED, exit 3"),
-    (job("FAILED", exit_code=137, **NON_ZERO), None, 137, f"job 17 FAILED, exit 137: {KILLED}"),
+    (job("FAILED", exit_code=3), None, 3, "job 17 FAILED, exit 3 on gpu01"),
+    (job("FAILED", exit_code=137, **NON_ZERO), None, 137, f"job 17 FAILED, exit 137 on gpu01: {KILLED}"),
     (job("FAILED", exit_code=None, detail="no such directory"), None, 1, "job 17 FAILED (no such directory)"),
     (job("TIMEOUT", exit_code=143), None, 124, "job 17 TIMEOUT"),
     (job("NODE_FAIL"), None, 70, "job 17 NODE_FAIL"),
@@ -59,7 +59,7 @@ def test_streams_stay_apart_and_byte_exact(peer: Peer, mgpu_process: Callable) -
     process = mgpu_process("srun", "-G", "2", "prog")
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (5, big)
-    assert err.decode() == f"mgpu: a\\e notice\n{WHERE}err\rmgpu: job 17 FAILED, exit 5\n"
+    assert err.decode() == f"mgpu: a\\e notice\n{WHERE}err\rmgpu: job 17 FAILED, exit 5 on gpu01\n"
 
 
 def test_quiet_says_errors_only(peer: Peer, mgpu: Callable) -> None:

@@ -130,12 +130,15 @@ def test_wait_for_jobs(peer: Peer, mgpu: Callable) -> None:
         124,
         ["job 19 TIMEOUT", "job 17 COMPLETED", "job 18 FAILED"],
     )
-    assert mgpu("wait", "-Q", "17", "18") == (3, "job 18 FAILED, exit 3\n", "")
-    assert mgpu("wait", "--any", "20_4", "18") == (3, "job 18 FAILED, exit 3\n", "")
+    assert mgpu("wait", "-Q", "17", "18") == (3, "job 18 FAILED, exit 3 on gpu01\n", "")
+    assert mgpu("wait", "--any", "20_4", "18") == (3, "job 18 FAILED, exit 3 on gpu01\n", "")
     ran = mgpu("wait", "--json", "17")
     assert (ran.status, [one["job_id"] for one in json.loads(ran.out)["jobs"]]) == (0, [17])
     assert mgpu("wait").status == 2
-    assert mgpu("wait", "99").status == 1
+    peer.answers["GET", "/v1/jobs/21"] = job("RUNNING")
+    assert [mgpu("wait", *ids).status for ids in (["99"], ["21", "99"])] == [1, 1]
+    ran = mgpu("wait", "-Q", "18", "19", "17")  # the highest, wherever it stands
+    assert ran.status == 124
 
 
 NOTICES = [

@@ -27,9 +27,9 @@ def test_attach_goes_on_where_srun_was_hung_up(cluster: Cluster) -> None:
     results = [follower.finish() for follower in followers]
     assert [result.code for result in results] == [5, 5, 5]
     assert [result.out for result in results] == ["step 2\nstep 3\n", *["step 1\nstep 2\nstep 3\n"] * 2]
-    assert all(result.told[-1] == f"mgpu: job {job_id} FAILED, exit 5" for result in results)
+    assert all(result.told[-1] == f"mgpu: job {job_id} FAILED, exit 5 on node001" for result in results)
     over = cluster("attach", job_id, check=False)
-    assert (over.code, over.out, over.told) == (5, "", [f"mgpu: job {job_id} FAILED, exit 5"])
+    assert (over.code, over.out, over.told) == (5, "", [f"mgpu: job {job_id} FAILED, exit 5 on node001"])
 
 
 def test_ctrl_c_of_attach_is_that_of_srun(cluster: Cluster) -> None:
