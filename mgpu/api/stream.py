@@ -48,7 +48,8 @@ class Streams:
         await socket.prepare(request)
         self._open[socket] = request.transport
         try:
-            await _Follower(self._context, self._run, socket, job_id, position).follow()
+            stays = request.query.get("session") == "1"
+            await _Follower(self._context, self._run, socket, job_id, position, stays).follow()
         finally:
             self._open.pop(socket, None)
         return socket
@@ -65,12 +66,23 @@ class Streams:
 
 
 class _Follower:
-    def __init__(self, context: Context, run: Run, socket: web.WebSocketResponse, job_id: JobId, position: Position):
+    """`stays`: it is a session of the job, and not somebody who only looks on."""
+
+    def __init__(
+        self,
+        context: Context,
+        run: Run,
+        socket: web.WebSocketResponse,
+        job_id: JobId,
+        position: Position,
+        stays: bool,
+    ) -> None:
         self._context = context
         self._run = run
         self._socket = socket
         self._job_id = job_id
         self._position = position
+        self._stays = stays
         self._waited = False  # it was there before the first attempt
         self._told: tuple[object, ...] = ()
         self._told_attempt = position.attempt  # what the client takes the next bytes for
@@ -85,7 +97,7 @@ class _Follower:
             with suppress(RuntimeError):  # the loop has just ended
                 loop.call_soon_threadsafe(self._news.set)
 
-        await self._run(self._context.control.watch, self._job_id, True)
+        await self._run(self._come_or_go, True)
         listener = asyncio.create_task(self._listen())
         self._context.spool.subscribe(self._job_id, wake)
         try:
@@ -96,7 +108,12 @@ class _Follower:
             self._context.spool.unsubscribe(self._job_id, wake)
             listener.cancel()
             await asyncio.gather(listener, return_exceptions=True)
-            await asyncio.shield(self._run(self._context.control.watch, self._job_id, False))
+            await asyncio.shield(self._run(self._come_or_go, False))
+
+    def _come_or_go(self, on: bool) -> None:
+        self._context.control.watch(self._job_id, on)
+        if self._stays:
+            self._context.control.attendance.attend(self._job_id, on)
 
     async def _listen(self) -> None:
         """The client says nothing, but its going has to be noticed."""

@@ -59,6 +59,7 @@ class Follower:
         self._stream = stream or JobStream(master, job_id)
         self._joins = joins
         self._quiet = bool(options.get("quiet"))
+        self._absence = options.get("kill_on_disconnect")
         self._limits = {key: seconds(options, key) for key in LIMITS}
         stdout, stderr = str(options.get("output", "")), str(options.get("error", ""))
         self._sink = Sink(stdout, stderr, bool(options.get("label")), job_id, signals.fd, self._attend)
@@ -111,6 +112,9 @@ class Follower:
     def _way_back(self, over: bool = False) -> str:
         if over:
             return f"job {self._job_id} has ended; see all of it with: mgpu logs {self._job_id}"
+        if self._absence:
+            until = f"job {self._job_id} ends in {self._absence} s (--kill-on-disconnect)"
+            return f"{until}, unless you go back to it with: mgpu attach {self._job_id}"
         return f"job {self._job_id} goes on; go back to it with: mgpu attach {self._job_id}"
 
     def _end(self) -> int:

@@ -24,7 +24,7 @@ def stay(
     JobStream; `joins`: it was not this command that submitted it."""
     master = session.master()
     with Signals() as signals:
-        stream = JobStream(master, job_id, rank, beginning=beginning)
+        stream = JobStream(master, job_id, rank, beginning=beginning, stays=True)
         follower = Follower(master, job_id, options, signals, stream, joins)
         if session.status_file is None:
             return follower.run()

@@ -89,6 +89,12 @@ IMMEDIATE = Option(
     "Give up (exit 75) unless it starts within S seconds, written without a blank: -I5, --immediate=5; alone: 1.",
     bare="1",
 )
+KILL_ON_DISCONNECT = Option(
+    "--kill-on-disconnect",
+    "[S]",
+    "End the job when no client of it was connected for S seconds, as in --kill-on-disconnect=60; alone: 30.",
+    bare="30",
+)
 REQUEUE_ON_EXIT = Option("--requeue-on-exit", "N[,M]", "Queue it again when it ends with one of these exit codes.")
 TEST_ONLY = Option("--test-only", "", "Say when and where it would start, and queue nothing.")
 INTERACTIVE = Option("--interactive", "", "Follow the job in the foreground, as srun does.")
@@ -164,12 +170,14 @@ def switched_on(key: str, value: str | bool, environ: Mapping[str, str]) -> bool
     raise bad_request(f"{source} is {value!r}", "write true or false")
 
 
-_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, REQUEST_ID, *FOLLOWING, IMMEDIATE, *OF_SUBMIT]
+_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, REQUEST_ID, *FOLLOWING, IMMEDIATE, KILL_ON_DISCONNECT, *OF_SUBMIT]
 KEYS = {option.key for option in _ALL}
 OF_ONE_COMMAND = {REQUEST_ID.key, STATUS_FILE.key}  # the next one means another job: no variable or file gives them
 SWITCHES = {option.key for option in _ALL if not option.metavar}
 # What the master is told; the rest concerns the client alone.
-WIRE_KEYS = {option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT]} - {"export", "ship"}
+WIRE_KEYS = {
+    option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT, KILL_ON_DISCONNECT]
+} - {"export", "ship"}
 
 
 def seconds(options: Mapping[str, str | bool], key: str) -> float | None:

@@ -8,7 +8,7 @@ import signal
 
 from mgpu.cli.follower import LIMITS
 from mgpu.cli.foreground import stay
-from mgpu.cli.options import IMMEDIATE, TEST_ONLY, job_options, seconds, whole_number
+from mgpu.cli.options import IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY, job_options, seconds, whole_number
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Raised, raising
 from mgpu.cli.sink import check_pattern
@@ -35,7 +35,7 @@ more, the job runs on. The job's stdin is empty: what it reads lies on the node.
 """
 
 
-@command(*job_options(IMMEDIATE, TEST_ONLY), words=True, has_json=False, examples=EXAMPLES)
+@command(*job_options(IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY), words=True, has_json=False, examples=EXAMPLES)
 def srun(session: Session, /, words: Words, **given: Any) -> int:
     """Run COMMAND on GPUs: wait for them, stream its output, end with its exit status.
 

@@ -100,8 +100,8 @@ def surprises(words: list[str], command: Mapping[str, Any]) -> Iterator[str]:
 
 
 def wire_keys(kind: str) -> set[str]:
-    """The files of srun's -o and -e are ours to write."""
-    return WIRE_KEYS - {"output", "error"} if kind == "srun" else WIRE_KEYS
+    """The files of srun's -o and -e are ours to write; what is submitted has nobody who stays with it."""
+    return WIRE_KEYS - ({"output", "error"} if kind == "srun" else {"kill_on_disconnect"})
 
 
 def test_only(session: Session, prepared: Prepared) -> None:

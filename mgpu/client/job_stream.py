@@ -41,7 +41,7 @@ class Event(NamedTuple):
 class JobStream:
     """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one). In
     it each stream begins at its offset in `start`, else where `beginning` says (`tail`, `since`, as the master's query
-    has them)."""
+    has them). `stays`: we are a session of the job, and not somebody who only looks on."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class JobStream:
         attempt: int | None = None,
         start: dict[int, int] | None = None,
         beginning: Mapping[str, int | str | None] | None = None,
+        stays: bool = False,
     ) -> None:
         self._master = master
         self._path = f"/v1/jobs/{job_id}/stream"
@@ -59,6 +60,7 @@ class JobStream:
         self._start = start or {}
         self._beginning = {key: value for key, value in (beginning or {}).items() if value is not None}
         self._seen: dict[tuple[int, int], int] = {}
+        self._session = 1 if stays else None
         self._ranks = 1
         self._failures = 0
 
@@ -92,6 +94,7 @@ class JobStream:
             self._master.start()
         offsets = {"stdout": self._resume(STDOUT), "stderr": self._resume(STDERR)}
         place = {"rank": self._rank, "attempt": self._current or None, **self._beginning}
+        place["session"] = self._session
         return self._master.stream(with_query(self._path, **offsets, **place))
 
     def _resume(self, kind: int) -> str | None:

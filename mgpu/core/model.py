@@ -213,6 +213,7 @@ class JobSpec:
     dependency: Dependency | None = None
     array: str = ""  # all indices, and how many tasks may run at once, `0-99%4`; in the row of a task that alone, `%4`
     account: str = ""  # whose share it uses; "" = of none
+    client_absence_s: int | None = None  # it ends when no client of it was there for so long; None = it runs on
     asked: str = ""  # a digest of the submission, where the user gave a key for it
     input: str = ""  # `pipe` = somebody gives it its stdin, ROWSxCOLS = through a terminal; "" = it has none
     tree: Tree | None = None

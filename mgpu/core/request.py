@@ -32,7 +32,7 @@ _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
-    *("exclusive", "setup", "cpus_per_task", "mem", "account"),
+    *("exclusive", "setup", "cpus_per_task", "mem", "account", "kill_on_disconnect"),
 )
 # Given, they say something: an empty one is a variable that is not set. What is not here says so in its own words.
 _NEVER_EMPTY = (
@@ -48,6 +48,7 @@ _MAX_INDICES = 1000
 _NAME_LENGTH = 64
 _UNBOUNDED_TASKS = 100  # of an array that needs no GPU, at once
 _MAX_CPUS = 65536
+_MAX_ABSENCE_S = 365 * 86_400
 MAX_PRIORITY = 1_000_000
 NO_ACCOUNTS: Mapping[str, AccountFacts] = {}
 
@@ -100,6 +101,7 @@ def parse_submission(
         dependency=_dependency(options),
         array=indices,
         account=account,
+        client_absence_s=read.whole(options, "kill_on_disconnect", "--kill-on-disconnect", 1, _MAX_ABSENCE_S),
         tree=parse_tree(read.mapping(payload, "tree")),
     )
     return spec, notices + account_notices + array_notices + env_notices + tree_notices(spec)

@@ -27,6 +27,7 @@ from mgpu.core.probe import renumbered
 from mgpu.core.residue import Residue
 from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
+from mgpu.master.attendance import Attendance
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
 from mgpu.master.conflicts import Conflicts
@@ -84,7 +85,8 @@ class Master:
         threads = threads or SystemThreads()
         self._collector = Collector(self._links, spool, self.inbox, threads)
         self._residues = Residues(self._links, threads)
-        self._signaller = Signaller(store, self._links)
+        self.signal = Signaller(store, self._links).send
+        self.attendance = Attendance(store, spool, clock, self.inbox.wake)
         self._judgement = Judgement(
             retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s, config.requeues_max),
             config.unhealthy_after,
@@ -121,6 +123,7 @@ class Master:
                     writer.save_node(node)
                 self._nodes[name] = node
                 link.remember(node.observation)
+        self.attendance.load()
         with self._store.read() as reader:
             self._refresh_views(Board.read(reader))
 
@@ -155,6 +158,7 @@ class Master:
         self._backlog += [message for message in self.inbox.take() if _wanted(message)]
         if any(self._moves(message) for message in self._backlog):
             self._moved_at = self._clock.monotonic()
+        alone = self.attendance.end_abandoned()
         board = self._absorb(self._backlog)
         self._refresh_views(board)
         self._follow_up(self._backlog)
@@ -170,7 +174,7 @@ class Master:
         # first: who follows an attempt that has ended must be stopped before the next one appends to the same file
         due = [self._collector.collect(board, monotonic)]
         due += [self._realiser.realise(board, answering, now, monotonic)]
-        due += [self._probing.begin(monotonic, up), self._plan_in]
+        due += [self._probing.begin(monotonic, up), self._plan_in, alone]
         self._realiser.forget(board)
         self._edited.look(monotonic)
         if any(True for _ in board) or self._waits:
@@ -320,9 +324,6 @@ class Master:
 
     def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
         return self._residues.remove(node, places, leases)
-
-    def signal(self, wanted: Sequence[tuple[JobId, str]]) -> dict[JobId, str]:
-        return self._signaller.send(wanted)
 
     def stop(self) -> None:
         self.stopping.set()

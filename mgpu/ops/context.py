@@ -59,8 +59,21 @@ class Waker(Protocol):
         """The stored state has changed: look at it soon. Returns at once; any thread may call it."""
 
 
+class Attendance(Protocol):
+    """Who is with a job: where that matters, it ends once nobody is."""
+
+    def expect(self, job: Job) -> None:
+        """It has just been submitted."""
+
+    def attend(self, job_id: JobId, on: bool) -> None:
+        """A client of it comes or goes (counted)."""
+
+
 class Control(Protocol):
     """The master, as the operations see it. All may be called from any thread, names are of known nodes."""
+
+    @property
+    def attendance(self) -> Attendance: ...
 
     def probe(self, node: NodeName) -> Future[str]:
         """Begins one, and returns at once. It is over when what came of it is stored: why the node did not answer, "" =

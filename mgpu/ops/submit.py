@@ -57,6 +57,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
             known = w.job(job_id)
     if known is not None:
         return _known(known, caller, payload)
+    context.control.attendance.expect(replace(job, job_id=job_id))
     context.waker.wake()
     return Submitted(job_id, notices, created=True)
 

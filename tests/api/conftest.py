@@ -70,6 +70,9 @@ class Desk:
         self.refused: dict[str, str] = {}
         self.signals: list[tuple[JobId, str]] = []
         self.deaf: dict[JobId, str] = {}
+        self.attendance = self
+        self.expected: list[JobId] = []
+        self.attended: list[tuple[JobId, bool]] = []
 
     def wake(self) -> None:
         self.wakes += 1
@@ -115,6 +118,12 @@ class Desk:
     def signal(self, wanted: Sequence[tuple[JobId, str]]) -> dict[JobId, str]:
         self.signals += wanted
         return {job_id: self.deaf.get(job_id, "") for job_id, _ in wanted}
+
+    def expect(self, job: Job) -> None:
+        self.expected.append(job.job_id)
+
+    def attend(self, job_id: JobId, on: bool) -> None:
+        self.attended.append((job_id, on))
 
     def stop(self) -> None:
         self.stopped.set()

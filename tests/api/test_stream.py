@@ -203,6 +203,18 @@ def test_a_client_that_goes_is_no_longer_served(served):
     assert served.spool._subscribers == {}
 
 
+def test_who_stays_with_a_job_and_who_only_looks_on(served):
+    job_id = served.submit()
+    assert served.desk.expected == [job_id]
+    until_state(served.stream(f"/v1/jobs/{job_id}/stream"), "PENDING")
+    assert served.desk.attended == []
+    until_state(served.stream(f"/v1/jobs/{job_id}/stream?session=1"), "PENDING")
+    assert served.desk.attended == [(job_id, True)]
+    served.server.stop()
+    assert served.desk.attended == [(job_id, True), (job_id, False)]
+    served.restart()
+
+
 def test_a_master_that_ends_tells_its_readers_to_come_back(served):
     job_id = served.submit()
     stream = served.stream(f"/v1/jobs/{job_id}/stream")
