@@ -28,6 +28,7 @@ STOPPED_FOLLOWING = 75
 SECOND_INTERRUPT_S = 1.0
 WAIT_BEFORE_TOLD_S = 1.0
 WAIT_WITHOUT_REASON_S = 5.0
+LOST_BEFORE_TOLD_S = 5.0
 
 
 class Leave(Exception):
@@ -170,7 +171,8 @@ class Follower:
             raise Leave(
                 STOPPED_FOLLOWING, f"the master did not answer {body['count']} times (--max-consecutive-timeouts)"
             )
-        if body["count"] == 3 and not self._lost_told:  # a restart takes less, and needs no words
+        away_s = clock.monotonic() - self._lost_since
+        if (body["count"] >= 3 or away_s > LOST_BEFORE_TOLD_S) and not self._lost_told:  # a restart takes less
             self._lost_told = True
             self._tell(f"lost the master ({body['text']}); job {self._job_id} goes on; trying again")
 

@@ -30,9 +30,10 @@ from mgpu.lean_typing import Any
 
 WIRE = 1  # of the first line that comes back; another number means another protocol
 PATIENCE_S = 30  # of a connection, unless ssh_config or --connection-timeout says otherwise
+PATIENCE_AGAIN_S = 10  # of one that stood before: it is tried again and again
 BEGIN_S = 300.0  # a password is typed, a master starts
 NOISE_LIMIT_B = 1 << 20
-ALIVE_S, ALIVE_TIMES = 10, 3  # a dead link is noticed within half a minute
+ALIVE_S, ALIVE_TIMES = 10, 2  # a dead link is noticed within half a minute
 LAST_WORDS_S = 1.0  # of an ssh that is being ended
 # As scp and sftp do: this connection is for one purpose, whatever ssh_config adds to a login.
 BARE = ("-T", "-a", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none")
@@ -48,6 +49,7 @@ class Dialer:
         self.head = head
         self.start_there = True
         self.timeout_s: float | None = None
+        self.wake_fd = -1
         self.version = ""  # of the mgpu there, once connected
         self._idle: list[socket.socket] = []
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -67,7 +69,7 @@ class Dialer:
             process = subprocess.Popen(self._argv(mark), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=said)
             theirs.close()
             try:
-                self._begin(_first_line(ours, begin_word(mark)), process, said.fileno())
+                self._begin(_first_line(ours, begin_word(mark), self.wake_fd), process, said.fileno())
             except BaseException:
                 _end(process)
                 ours.close()
@@ -115,8 +117,9 @@ class Dialer:
         if self.timeout_s is not None:
             options.append(f"-oConnectTimeout={max(1, round(self.timeout_s))}")
         elif settings.get("connecttimeout", "none") == "none":
-            options.append(f"-oConnectTimeout={PATIENCE_S}")
-        if settings.get("serveraliveinterval", "0") == "0":
+            options.append(f"-oConnectTimeout={PATIENCE_AGAIN_S if self.version else PATIENCE_S}")
+        unset = "300" if settings.get("batchmode") == "yes" else "0"  # the former is Debian's own default
+        if settings.get("serveraliveinterval", "0") in ("0", unset):
             options += [f"-oServerAliveInterval={ALIVE_S}", f"-oServerAliveCountMax={ALIVE_TIMES}"]
         return options
 
@@ -146,16 +149,22 @@ class Dialer:
         return self._settings
 
 
-def _first_line(connection: socket.socket, begin: str) -> str | None:
-    """What stands behind `begin` at the start of a line, the noise before it passed over; None = the end came first."""
+def _first_line(connection: socket.socket, begin: str, wake_fd: int) -> str | None:
+    """What stands behind `begin` at the start of a line, the noise before it passed over; None = the end came first.
+    Raises NoMaster when `wake_fd` (-1 = none) says that this takes too long."""
     wanted = f"\n{begin} ".encode()
     received = bytearray(b"\n")
     deadline = clock.monotonic() + BEGIN_S
     while (start := received.find(wanted)) < 0 or (end := received.find(b"\n", start + 1)) < 0:
-        connection.settimeout(max(deadline - clock.monotonic(), 0.001))
+        watched = [connection.fileno(), *([wake_fd] if wake_fd >= 0 else [])]
+        ready = select.select(watched, [], [], max(deadline - clock.monotonic(), 0.0))[0]
+        if not ready:
+            return None
+        if connection.fileno() not in ready:
+            raise NoMaster("given up for now: not connected yet")
         try:
             data = connection.recv(1 << 16)
-        except OSError:  # too late, or cut
+        except OSError:
             return None
         received += data
         if not data or len(received) > NOISE_LIMIT_B:

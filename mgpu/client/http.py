@@ -77,10 +77,11 @@ class NoMaster(MasterError):
 
 class Dialer(Protocol):
     """Reaches a master on another machine. `start_there`: one that is missing is started; `timeout_s`: how long a
-    connection is tried, None = as ssh has it."""
+    connection is tried, None = as ssh has it; `wake_fd`: what becomes readable when somebody has lost patience."""
 
     start_there: bool
     timeout_s: float | None
+    wake_fd: int
 
     def connect(self) -> socket.socket:
         """A connection that stands, perhaps one that was kept. Raises NoMaster."""

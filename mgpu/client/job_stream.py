@@ -20,6 +20,7 @@ STDOUT, STDERR = 1, 2
 HEAD = struct.Struct(">BHQ")
 MOST_OFFSETS = 300  # in a request line
 RETRY_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+RETRY_LASTING_S = 30.0  # what does not change by asking: a machine that does not let us in may shut us out for good
 
 
 class Output(NamedTuple):
@@ -72,9 +73,10 @@ class JobStream:
         """
         while True:
             try:
-                stream = self._open()
+                with self._master.woken_by(wake_fd):
+                    stream = self._open()
             except NoMaster as error:
-                yield from self._wait(error.message, wake_fd)
+                yield from self._wait(error.message, wake_fd, error.lasting)
                 continue
             try:
                 for item in self._read(stream, wake_fd, pause_s):
@@ -110,10 +112,11 @@ class JobStream:
     def _have(self, kind: int, rank: int) -> int:
         return self._seen.get((kind, rank), self._start.get(kind, 0))
 
-    def _wait(self, reason: str, wake_fd: int) -> Iterator[Event | None]:
+    def _wait(self, reason: str, wake_fd: int, lasting: bool = False) -> Iterator[Event | None]:
         self._failures += 1
         yield Event("lost", {"text": reason, "count": self._failures})
-        select.select([wake_fd], [], [], RETRY_S[min(self._failures, len(RETRY_S)) - 1])
+        pause_s = RETRY_LASTING_S if lasting else RETRY_S[min(self._failures, len(RETRY_S)) - 1]
+        select.select([wake_fd], [], [], pause_s)
         yield None
 
     def _read(self, stream: WebSocket, wake_fd: int, pause_s: float) -> Iterator[Output | Event | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
 
 from mgpu import clock
 from mgpu.client import http, start
@@ -12,7 +13,7 @@ from mgpu.client.websocket import WebSocket
 from mgpu.lean_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -85,6 +86,18 @@ class Master:
         dialer = self.location.endpoint.dialer
         if dialer is not None:
             self._patiently(lambda: dialer.keep(dialer.connect()))
+
+    @contextmanager
+    def woken_by(self, wake_fd: int) -> Iterator[None]:
+        """While entered, a new way to the master is waited for only until that is readable: a signal came."""
+        dialer = self.location.endpoint.dialer
+        if dialer is not None:
+            dialer.wake_fd = wake_fd
+        try:
+            yield
+        finally:
+            if dialer is not None:
+                dialer.wake_fd = -1
 
     def stream(self, path: str) -> WebSocket:
         """An open stream. Raises MasterError."""
