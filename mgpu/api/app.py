@@ -221,7 +221,8 @@ class _Routes:
         return web.json_response(await self._run(requeue.requeue, self._context, caller_of(request), body))
 
     async def _show_job(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(jobs.show_job, self._context, _job(request)))
+        ways = request.query.get("ways") == "1"
+        return web.json_response(await self._run(jobs.show_job, self._context, _job(request), ways))
 
     async def _why(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(jobs.why, self._context, _job(request)))

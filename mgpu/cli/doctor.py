@@ -41,6 +41,8 @@ def doctor(session: Session, /, residue: bool, names: tuple[str, ...]) -> int:
     report = Report(session)
     try:
         place = session.location()
+        if place.endpoint.dialer is not None:
+            return look_elsewhere(report, place, names)
         config = loaded(place.config)
     except MasterError as error:
         if names:
@@ -74,6 +76,22 @@ def look(report: Report, place: Location, config: Config, names: Sequence[str]) 
         report.begin(case.node.name)
         report.nodes.append((case.node.name, findings))
         report.show(findings)
+
+
+def look_elsewhere(report: Report, place: Location, names: Sequence[str]) -> int:
+    """Raises MasterError for nodes: their ways begin at the master's machine."""
+    from mgpu.client.dial import Dialer
+    from mgpu.doctor.elsewhere import look
+
+    dialer = place.endpoint.dialer
+    assert isinstance(dialer, Dialer)
+    if names:
+        hint = f"there: ssh {dialer.head.shown} mgpu doctor {' '.join(names)}"
+        raise MasterError("bad_request", f"nodes are looked at from the master's machine, {dialer.head.shown}", hint)
+    report.begin("master")
+    report.master = list(look(place, dialer))
+    report.show(report.master)
+    return report.end()
 
 
 def loaded(path: str) -> Config:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mgpu.cli.report import StatusFile
+    from mgpu.client.head import Head
 
 LONGEST_NAME = 255  # more than any node's
 
@@ -55,6 +56,15 @@ class Session:
                 say(f"configuration {config}; state in {place.state_dir}; socket {place.endpoint.socket_path}")
             self._location = place
         return self._location
+
+    def head(self) -> Head | None:
+        """The machine that the master is reached through, if it is another one. Raises MasterError."""
+        url = self.location().endpoint.socket_path
+        if not url.startswith(ELSEWHERE):
+            return None
+        from mgpu.client.head import parse_head
+
+        return parse_head(url)
 
     def location_here(self) -> Location:
         """For what is the master, or stands beside it: a name for one elsewhere, meant for this user's other commands

@@ -8,7 +8,11 @@ from mgpu.cli.outcome import part_words, placed, why
 from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import clean, count, duration, local_time
-from mgpu.lean_typing import Any
+from mgpu.cli.ways import ways
+from mgpu.lean_typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EXAMPLES = """
 Examples:
@@ -27,15 +31,17 @@ def show(session: Session, /, kind: str, name: str | None) -> None:
         asked = " ".join(filter(None, ("show", kind, name)))
         raise bad_request(f"{asked}: of what?", "mgpu show job ID, or mgpu show node NAME")
     path = job_path(name) if kind == "job" else node_path(name)
-    answer = session.call("GET", path)
+    answer = session.call("GET", path + "?ways=1" * (kind == "job"))
     if session.json:
         session.print_json(answer)
+    elif kind == "job":
+        session.print_lines(job_lines(answer, ways(answer.get("logins") or (), session.head())))
     else:
-        session.print_lines(job_lines(answer) if kind == "job" else [*node_lines([answer]), *machine_lines(answer)])
+        session.print_lines([*node_lines([answer]), *machine_lines(answer)])
 
 
-def job_lines(job: dict[str, Any]) -> list[str]:
-    """A line per fact: those that people ask for first, then all others that the master sent."""
+def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """A line per fact: those that people ask for first, then all others that the master sent. `to_it`: ways there."""
     because, code = why(job), job.get("exit_code")
     facts: list[tuple[str, Any]] = [
         ("job", f"{job['job_id']} {job.get('name') or ''}"),
@@ -53,11 +59,12 @@ def job_lines(job: dict[str, Any]) -> list[str]:
     for part in job.get("allocation") or ():
         state = " ".join(f"{key} {part[key]}" for key in ("pid", "exit_code") if part.get(key) is not None)
         facts.append((f"rank {part['rank']}", f"{part_words(part)} {part.get('state') or ''} {state}".rstrip()))
+    facts += to_it
     attempts = job.get("attempts") or []
     if len(attempts) > 1:
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
-    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order", "ship"}
+    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order", "ship", "logins"}
     others = {key: value for key, value in job.items() if key not in told}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]

@@ -112,7 +112,7 @@ class Dialer:
         return ["/bin/sh", "-c", UNTOUCHED, "ssh", *options, *self.head.login, command]
 
     def _unless_configured(self) -> list[str]:
-        settings = self._configured()
+        settings = self.configured()
         options = []
         if self.timeout_s is not None:
             options.append(f"-oConnectTimeout={max(1, round(self.timeout_s))}")
@@ -124,7 +124,7 @@ class Dialer:
         return options
 
     def _sharing(self) -> list[str]:
-        if self._configured().get("controlpath", "none") != "none":
+        if self.configured().get("controlpath", "none") != "none":
             return []
         self._processes = [process for process in self._processes if process.poll() is None]
         if self._processes and self._shared:
@@ -133,7 +133,7 @@ class Dialer:
         self._shared = os.path.join(private_folder(f"/tmp/mgpu-{os.getuid()}"), name)
         return ["-oControlMaster=yes", f"-oControlPath={self._shared}", "-oControlPersist=no"]
 
-    def _configured(self) -> dict[str, str]:
+    def configured(self) -> dict[str, str]:
         """What ssh_config says of the head, as ssh itself reads it. Raises NoMaster where it cannot be read."""
         if self._settings is None:
             argv = ["ssh", "-T", "-G", *self.head.login]

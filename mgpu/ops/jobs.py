@@ -15,6 +15,7 @@ from mgpu.core.smi.mig import label
 from mgpu.ops import outlook, render
 from mgpu.ops.arrays import find, is_next
 from mgpu.ops.context import Context
+from mgpu.ops.login import logins
 from mgpu.ops.named import call_by_name
 from mgpu.ops.render import Json
 from mgpu.store.reading import JobFilter, Scope
@@ -39,8 +40,9 @@ def list_jobs(context: Context, wanted: JobFilter, start: bool = False) -> Json:
     return {"jobs": rows}
 
 
-def show_job(context: Context, named: Reference) -> Json:
-    """The job as in the list, and each of its attempts; of an array how many of its tasks are in which state."""
+def show_job(context: Context, named: Reference, ways: bool = False) -> Json:
+    """The job as in the list, and each of its attempts; of an array how many of its tasks are in which state. `ways`:
+    of one that runs also how to log in where it does."""
     with context.store.read() as r:
         job = find(r, named)
         job_id = job.job_id
@@ -52,6 +54,8 @@ def show_job(context: Context, named: Reference) -> Json:
     shown = render.job(job, parts, context.control.waits().get(job_id))
     turn = context.control.turn(job_id) if job.state is JobState.PENDING else None
     shown["order"] = render.turn(turn, job.spec.standing) if turn else None
+    if ways and job.state is JobState.RUNNING:
+        shown["logins"] = logins(context, parts)
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
     if job.is_array:
         shown["tasks"] = array.counted(job, tasks)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -100,6 +102,21 @@ def test_interrupts_of_a_terminal_are_ours_and_not_sshs(away: Elsewhere) -> None
     assert len(away.logins()) == 2
 
 
+def test_the_line_that_show_prints_gets_there(away: Elsewhere) -> None:
+    job_id = away.submit("--", "sleep", "300")
+    away.await_running(job_id)
+    lines = dict(line.split("  ", 1) for line in away("show", job_id).lines if "  " in line)
+    words = lines["log in"].strip()
+    assert words.startswith("ssh -J node001 -p ")
+    node = away.lab.nodes[1]
+    assert words.endswith(f"-p {node.port} {node.user}@127.0.0.1")
+    # each node of such a lab has a home of its own
+    there = subprocess.run(["sh", "-c", f"{words} pwd"], env=away.environ, capture_output=True, text=True, check=True)
+    assert there.stdout.strip().endswith("/node002/home")
+    assert lines["port 8888"].strip().startswith("ssh -N -L 8888:localhost:8888 -J node001 ")
+    assert " -J " not in away("show", job_id, env=away.on_head()).out
+
+
 def test_a_master_that_does_not_run_is_started_but_not_for_status(away: Elsewhere) -> None:
     assert "Jobs run on" in away("stop").out
     assert "no master answers" in away.refused("status", code=69)
@@ -135,6 +152,26 @@ def test_an_address_in_the_users_own_file(away: Elsewhere) -> None:
 def test_what_keeps_us_away_is_told_in_a_line(away: Elsewhere, url: str, words: str) -> None:
     assert words in away.refused("queue", code=69, env={"MGPU_MASTER": url})
     assert words in away.refused("srun", "true", code=69, env={"MGPU_MASTER": url})
+
+
+def test_the_doctor_looks_at_the_way(away: Elsewhere) -> None:
+    def checks(code: int = 0, **env: str) -> dict[str, tuple[str, str]]:
+        result = away("--json", "doctor", check=False, env=env)
+        assert result.code == code, result.err
+        return {found["check"]: (found["status"], found["text"]) for found in json.loads(result.raw)["master"]}
+
+    seen = checks()
+    assert {check: status for check, (status, _) in seen.items()} == {
+        "ssh": "ok", "login": "ok", "master": "ok", "same": "ok", "nodes": "skipped",
+    }  # fmt: skip
+    assert f"@127.0.0.1 port {away.head.port}" in seen["ssh"][1]
+    assert "1 of 1 nodes up" in seen["master"][1]
+    assert seen["nodes"][1].endswith("ssh node001 'mgpu doctor'")
+    away("stop")
+    assert checks()["master"][0] == "skipped"
+    assert "refuses connections" in checks(1, MGPU_MASTER="ssh://node001:1")["login"][1]
+    assert "ssh node001 mgpu doctor node002" in away.refused("doctor", "node002")
+    away("nodes")  # starts it
 
 
 def test_a_patience_that_was_given(away: Elsewhere) -> None:
