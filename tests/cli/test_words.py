@@ -346,7 +346,7 @@ def test_several_nodes_are_trusted_one_after_the_other(peer: Peer, mgpu: Callabl
 
 
 def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:
-    missing = '{"error": {"code": "not_found", "message": "no /v1/jobs/5", "hint": "look"}}\n'
+    missing = '{"error": {"code": "not_found", "message": "no /v1/jobs/5?ways=1", "hint": "look"}}\n'
     assert mgpu("show", "job", "5", "--json") == (1, "", missing)
     assert mgpu("--json", "queue", "--nothing").err.startswith('{"error": {"code": "bad_request", ')
 
