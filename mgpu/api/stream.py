@@ -13,14 +13,16 @@ import json
 import struct
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import WSCloseCode, web
 
 from mgpu.core.array import Reference
-from mgpu.core.model import JobId
+from mgpu.core.model import JobId, JobState
 from mgpu.ops import output
 from mgpu.ops.context import Caller, Context
+from mgpu.ops.outlook import Prospects
 from mgpu.ops.output import Chunk, Look, Position
 from mgpu.ops.tail import ALL
 
@@ -39,6 +41,7 @@ class Streams:
         self._context = context
         self._run = run
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
+        self._prospects = Prospects(context)
 
     async def serve(self, request: web.Request, caller: Caller, named: Reference) -> web.WebSocketResponse:
         """Refusals come as ordinary answers, before the connection becomes a WebSocket."""
@@ -48,11 +51,14 @@ class Streams:
         await socket.prepare(request)
         self._open[socket] = request.transport
         try:
-            stays = request.query.get("session") == "1"
-            await _Follower(self._context, self._run, socket, job_id, position, stays).follow()
+            await _Follower(self._context, self._run, socket, job_id, position, self._wishes(request)).follow()
         finally:
             self._open.pop(socket, None)
         return socket
+
+    def _wishes(self, request: web.Request) -> _Wishes:
+        asks = {name for name in ("session", "prospects") if request.query.get(name) == "1"}
+        return _Wishes("session" in asks, self._prospects if "prospects" in asks else None)
 
     async def close_all(self, _app: web.Application) -> None:
         """The clients come back by themselves, to the next master, at the offsets that they have."""
@@ -65,9 +71,16 @@ class Streams:
                 transport.abort()
 
 
-class _Follower:
-    """`stays`: it is a session of the job, and not somebody who only looks on."""
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """`stays`: it is a session of the job, and not somebody who only looks on. `prospects`: told while the job waits;
+    None = they are not wanted."""
 
+    stays: bool
+    prospects: Prospects | None
+
+
+class _Follower:
     def __init__(
         self,
         context: Context,
@@ -75,14 +88,15 @@ class _Follower:
         socket: web.WebSocketResponse,
         job_id: JobId,
         position: Position,
-        stays: bool,
+        wishes: _Wishes,
     ) -> None:
         self._context = context
         self._run = run
         self._socket = socket
         self._job_id = job_id
         self._position = position
-        self._stays = stays
+        self._wishes = wishes
+        self._told_prospects: dict[str, Any] = {}
         self._waited = False  # it was there before the first attempt
         self._told: tuple[object, ...] = ()
         self._told_attempt = position.attempt  # what the client takes the next bytes for
@@ -112,7 +126,7 @@ class _Follower:
 
     def _come_or_go(self, on: bool) -> None:
         self._context.control.watch(self._job_id, on)
-        if self._stays:
+        if self._wishes.stays:
             self._context.control.attendance.attend(self._job_id, on)
 
     async def _listen(self) -> None:
@@ -143,6 +157,8 @@ class _Follower:
                 await self._event("end", job=look.job_json)
                 await self._socket.close()
             else:
+                if self._waited and look.job.state is JobState.PENDING:
+                    await self._tell_prospects()
                 self._waited = True
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._news.wait(), LOOK_AGAIN_S)
@@ -155,6 +171,14 @@ class _Follower:
         for text in look.notices[self._told_notices :]:
             await self._event("notice", text=text)
         self._told_notices = len(look.notices)
+
+    async def _tell_prospects(self) -> None:
+        if self._wishes.prospects is None:
+            return
+        told = await self._run(self._wishes.prospects.of, self._job_id)
+        if told != self._told_prospects:
+            self._told_prospects = told
+            await self._event("prospects", **told)
 
     async def _tell_attempt(self) -> None:
         """Only if the client would take the bytes for those of another one."""

@@ -17,7 +17,7 @@ from mgpu.cli import outcome
 from mgpu.cli.options import seconds
 from mgpu.cli.signals import PASSED_ON, Signals
 from mgpu.cli.sink import Sink
-from mgpu.cli.text import clean, cut, duration, say, terminal_columns
+from mgpu.cli.text import clean, cut, duration, in_local_time, say, terminal_columns
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.job_stream import Event, JobStream, Output
 from mgpu.client.master import Master
@@ -74,6 +74,7 @@ class Follower:
         self._stop_status: int | None = None
         self._stop_sent = True
         self._told_reason = ""
+        self._prospects: dict[str, Any] = {}
         self._told_attempt = 0
         self._told_notices: set[str] = set()
         self._notices: list[str] = []
@@ -145,6 +146,8 @@ class Follower:
             self._tell_where(all(map(started, self._parts())))
         elif event.name == "notice":
             self._notice(str(event.body.get("text", "")))
+        elif event.name == "prospects":
+            self._prospects = event.body
         elif event.name == "lost":
             self._lost(event.body)
         elif event.name == "found":
@@ -272,9 +275,9 @@ class Follower:
             return
         reason = reason or "not looked at yet"
         if self._terminal:
-            line = cut(
-                clean(f"mgpu: job {self._job_id} waits {duration(waited)}: {reason}"), (terminal_columns(2) or 80) - 1
-            )
+            expected = outcome.queue_place(self._prospects)
+            text = f"mgpu: job {self._job_id} waits {duration(waited)}{expected and f' ({expected})'}: {reason}"
+            line = cut(clean(in_local_time(text)), (terminal_columns(2) or 80) - 1)
             self._write_status(f"\r\x1b[K{line}")
             self._status_shown = True
         elif (self._job.get("reason") or reason) != self._told_reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from mgpu.cli.follower import Follower
@@ -24,7 +25,9 @@ def stay(
     JobStream; `joins`: it was not this command that submitted it."""
     master = session.master()
     with Signals() as signals:
-        stream = JobStream(master, job_id, rank, beginning=beginning, stays=True)
+        waits_in_sight = os.isatty(2) and not options.get("quiet")
+        wishes = ("session", "prospects") if waits_in_sight else ("session",)
+        stream = JobStream(master, job_id, rank, beginning=beginning, wishes=wishes)
         follower = Follower(master, job_id, options, signals, stream, joins)
         if session.status_file is None:
             return follower.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from mgpu.cli.text import clean, gpu_label, local_time, ranges
@@ -152,3 +153,14 @@ def prospects(answer: dict[str, Any]) -> list[str]:
         lines.append("it would start now with:")
         lines += [f"  {clean(words)}" for words in answer["sooner"]]
     return lines
+
+
+def queue_place(answer: dict[str, Any]) -> str:
+    """How many stand before it, and when and where it is expected to start, in few words."""
+    ahead, start = answer.get("ahead"), answer.get("expected_start")
+    words = [] if ahead is None else [f"{ahead} before it" if ahead else "next in line"]
+    if start:
+        when, today = local_time(start), time.strftime("%Y-%m-%d")
+        moment = when[11:16] if when[:10] == today else when[:16]
+        words.append(f"expected {moment} on {expected_on(answer.get('expected_on') or ())}")
+    return ", ".join(words)

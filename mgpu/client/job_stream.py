@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import select
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from mgpu.client.http import MasterError, NoMaster, with_query
 from mgpu.client.master import Master
@@ -32,8 +32,8 @@ class Output(NamedTuple):
 
 
 class Event(NamedTuple):
-    """`name` state, attempt, begin, notice or end as on the wire; or `lost` (text: why; count: failures in a row) and
-    `found` when the master went and came back."""
+    """`name` state, attempt, begin, notice, prospects or end as on the wire; or `lost` (text: why; count: failures in a
+    row) and `found` when the master went and came back."""
 
     name: str
     body: dict[str, Any]
@@ -42,7 +42,8 @@ class Event(NamedTuple):
 class JobStream:
     """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one). In
     it each stream begins at its offset in `start`, else where `beginning` says (`tail`, `since`, as the master's query
-    has them). `stays`: we are a session of the job, and not somebody who only looks on."""
+    has them). `wishes`: session (we are one of the job, and not somebody who only looks on), prospects
+    (events of that name while it waits)."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class JobStream:
         attempt: int | None = None,
         start: dict[int, int] | None = None,
         beginning: Mapping[str, int | str | None] | None = None,
-        stays: bool = False,
+        wishes: Sequence[str] = (),
     ) -> None:
         self._master = master
         self._path = f"/v1/jobs/{job_id}/stream"
@@ -61,7 +62,7 @@ class JobStream:
         self._start = start or {}
         self._beginning = {key: value for key, value in (beginning or {}).items() if value is not None}
         self._seen: dict[tuple[int, int], int] = {}
-        self._session = 1 if stays else None
+        self._wishes = dict.fromkeys(wishes, 1)
         self._ranks = 1
         self._failures = 0
 
@@ -95,8 +96,7 @@ class JobStream:
         if self._failures:
             self._master.start()
         offsets = {"stdout": self._resume(STDOUT), "stderr": self._resume(STDERR)}
-        place = {"rank": self._rank, "attempt": self._current or None, **self._beginning}
-        place["session"] = self._session
+        place = {"rank": self._rank, "attempt": self._current or None, **self._beginning, **self._wishes}
         return self._master.stream(with_query(self._path, **offsets, **place))
 
     def _resume(self, kind: int) -> str | None:

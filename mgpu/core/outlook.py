@@ -83,6 +83,19 @@ def _in_line(snapshot: Snapshot) -> Iterator[tuple[Place, PendingJob]]:
     yield from (((-job.priority, 0.0, job.submit_time, job.job_id), job) for job in snapshot.later)
 
 
+def ahead_of(snapshot: Snapshot, job_id: JobId) -> int | None:
+    """How many stand before it in the queue, of those that may want the same nodes; an array counts as one. None = it
+    does not wait for its turn."""
+    places = {job.job_id: (place, job) for place, job in _in_line(snapshot)}
+    if job_id not in places or any(job.job_id == job_id for job in snapshot.later):
+        return None
+    own, job = places[job_id]
+    wanted = set(job.request.partition.split(","))
+    return sum(
+        place < own and not wanted.isdisjoint(one.request.partition.split(",")) for place, one in places.values()
+    )
+
+
 def pending(snapshot: Snapshot) -> Iterator[PendingJob]:
     for batch in snapshot.batches:
         yield from batch.jobs

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mgpu import clock
 from mgpu.core.array import shown_id
 from mgpu.core.ask import ask_for
 from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge, still_open
 from mgpu.core.model import Dependency, Job, JobId
-from mgpu.core.outlook import Expected, expected_starts, pending
-from mgpu.core.plan import Dependent, NodeView, PlacedPart
+from mgpu.core.outlook import Expected, ahead_of, expected_starts, pending
+from mgpu.core.plan import Dependent, NodeView, PlacedPart, Snapshot
 from mgpu.core.schedule import plan
 from mgpu.core.sooner import sooner
 from mgpu.ops.arrays import read_facts
@@ -21,12 +23,33 @@ from mgpu.ops.submit import known_facts, read_job
 from mgpu.store.reading import Reader
 
 Open = tuple[tuple[JobId, bool], ...]  # as core.dependency.still_open says it
+FRESH_S = 5.0
 NOBODYS = JobId(1 << 62)  # of a job that is only asked about: behind all others of its rank
 
 
 def expected(context: Context) -> Mapping[JobId, Expected]:
     """Of the jobs that are next in line."""
     return expected_starts(*context.control.what_if())
+
+
+class Prospects:
+    """What those are told again and again who wait for a start: reckoned once in a while for all of them. Any thread
+    may ask."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._at = -FRESH_S
+        self._seen: tuple[Snapshot, Mapping[JobId, Expected]] | None = None
+
+    def of(self, job_id: JobId) -> Json:
+        with self._lock:
+            if self._seen is None or clock.monotonic() - self._at > FRESH_S:
+                seen, policies = self._context.control.what_if()
+                self._seen = seen, expected_starts(seen, policies)
+                self._at = clock.monotonic()  # when it was done: where it takes long it is not always at it
+            snapshot, starts = self._seen
+        return {"ahead": ahead_of(snapshot, job_id), **told(starts.get(job_id))}
 
 
 def told(one: Expected | None) -> Json:

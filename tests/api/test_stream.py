@@ -215,6 +215,19 @@ def test_who_stays_with_a_job_and_who_only_looks_on(served):
     served.restart()
 
 
+def test_one_that_waits_is_told_its_place_if_it_wants(served):
+    first, second = served.submit("0" * 8), served.submit("1" * 8)
+    stream = served.stream(f"/v1/jobs/{second}/stream?prospects=1")
+    until_state(stream, "PENDING")
+    served.spool.notify(second)
+    *_, (name, told) = messages(stream, "prospects")
+    assert (name, told["ahead"]) == ("prospects", 1)
+    assert sorted(told) == ["ahead", "expected_on", "expected_start"]
+    served.ask("POST", "/v1/cancel", {"request_id": "c" * 8, "ids": [first]})
+    run(served, second)
+    assert [item[0] for item in messages(stream, "state")] == ["state"]
+
+
 def test_a_master_that_ends_tells_its_readers_to_come_back(served):
     job_id = served.submit()
     stream = served.stream(f"/v1/jobs/{job_id}/stream")

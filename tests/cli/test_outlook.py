@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from mgpu.cli.outcome import queue_place
 from tests.client.peer import Peer, job
 
 
@@ -86,3 +88,13 @@ def test_test_only_queues_nothing(peer: Peer, mgpu: Callable, command: str, chan
     assert mgpu(command, "--test-only", "-G", "1", "true") == (0, out, "mgpu: a notice\n")
     (body,) = peer.bodies("POST", "/v1/jobs/test")
     assert (body["options"], peer.bodies("POST", "/v1/jobs")) == ({"gpus": "1"}, [])
+
+
+def test_a_place_in_the_queue_in_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = [{"node": "gpu01", "devices": [0, 1]}]
+    at = {"expected_start": "2026-06-02T01:30:00Z", "expected_on": on}
+    assert queue_place({"ahead": 2, **at}) == "2 before it, expected 2026-06-02 01:30 on gpu01:0-1"
+    monkeypatch.setattr(time, "strftime", lambda form, *_: "2026-06-02 01:30:00" if "H" in form else "2026-06-02")
+    assert queue_place({"ahead": 0, **at}) == "next in line, expected 01:30 on gpu01:0-1"
+    assert queue_place({"ahead": 3, "expected_start": None, "expected_on": []}) == "3 before it"
+    assert queue_place({"ahead": None, "expected_start": None, "expected_on": []}) == queue_place({}) == ""

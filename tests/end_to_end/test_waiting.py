@@ -157,3 +157,16 @@ def test_every_node_with_its_reason(troubled: Cluster) -> None:
     finally:
         nodes[1].fault("gpu", "ok")
     troubled.await_job(job_id, "COMPLETED")
+
+
+def test_its_place_and_start_on_a_terminal(cluster: Cluster) -> None:
+    running = cluster.submit("-t", 30, "-G", 8, "--", "sleep", 60)
+    cluster.await_running(running)
+    waiting = cluster.submit("-t", 10, "-G", 8, "--", "true")
+    terminal = cluster.terminal("srun", "-t", 1, "-G", 8, "true")
+    terminal.read_until("(1 before it, expected ")
+    terminal.read_until("node001:0-3")
+    cluster("cancel", waiting)
+    terminal.read_until("(next in line, expected ")
+    terminal.type("\x03")
+    assert terminal.finish() == 130
