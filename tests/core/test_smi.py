@@ -53,6 +53,8 @@ def test_what_a_modern_driver_tells_is_kept() -> None:
     ("field", "text", "words"),
     [
         ("compute_mode", "Prohibited", "its compute mode is Prohibited: nvidia-smi -c 0 on the node allows jobs again"),
+        ("compute_mode", "Enabled", "its compute_mode cannot be read: 'Enabled'"),
+        ("mig.mode.current", "41", "its mig.mode.current cannot be read: '41'"),
         ("gpu_recovery_action", "Reset", "the driver wants the GPU to be reset"),
         ("gpu_recovery_action", "Reboot", "the driver wants the node to be rebooted"),
         ("remapped_rows.failure", "Yes", "its memory has faults that could not be mapped away"),
@@ -79,6 +81,11 @@ def test_a_driver_that_does_not_know_all_fields() -> None:
     cells = [cell for field, cell in zip(FIELDS, FULL0.split(", "), strict=True) if field in fields]
     (gpu,) = parse_gpus(fields, ", ".join(cells), [])
     assert (gpu.name, gpu.temperature_c, gpu.mig, gpu.fault) == ("NVIDIA H100 80GB HBM3", 41, False, "")
+
+
+def test_a_row_of_more_fields_than_were_asked_for_is_not_read_askew() -> None:
+    (gpu,) = parse_gpus(FIELDS[:-1], FULL0.replace("Disabled", "Enabled"), [])
+    assert (gpu.mig, gpu.fault) == (False, "its compute_mode cannot be read: 'Enabled'")
 
 
 def test_one_process_alone_means_even_a_small_one() -> None:

@@ -30,6 +30,11 @@ MOST_GPUS = 64  # of one machine; what tells of more is not what we asked for
 _NAME = OLD_FIELDS.index("name")
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,100}", re.ASCII)  # it names the lease on the node, too
 _DEAD = re.compile(r"gpu is lost|requires reset|fallen off", re.IGNORECASE)
+# What those that we use may say, beside that there is no value: a row that says something else is not what we take it for.
+_WORDS = {
+    "compute_mode": ("Default", "Exclusive_Thread", "Exclusive_Process", "Prohibited"),
+    "mig.mode.current": ("Enabled", "Disabled"),
+}
 # What the driver itself says has to be done before the GPU can be used (nvidia-smi --help-query-gpu).
 _RECOVERY = {"reset": "the GPU", "reboot": "the node", "drain and reset": "the GPU"}
 
@@ -104,6 +109,9 @@ def _fault(cell: Mapping[str, str], index: int | None) -> str:
         return f"its index cannot be read: '{cell['index']}'"
     if not _UUID.fullmatch(cell["uuid"]):
         return f"its UUID cannot be read: '{cell['uuid'][:SHOWN]}'"
+    for field, words in _WORDS.items():
+        if value(cell.get(field, "")) not in ("", *words):
+            return f"its {field} cannot be read: '{cell[field][:SHOWN]}'"
     action = cell.get("gpu_recovery_action", "").lower()
     if action in _RECOVERY:
         return f"the driver wants {_RECOVERY[action]} to be {'rebooted' if action == 'reboot' else 'reset'}"
