@@ -10,7 +10,7 @@ from mgpu.core.model import DeviceUuid, NodeName
 from mgpu.core.observation import GpuProcess, GpuReading, Machine, Observation, RawProbe
 from mgpu.core.signals import signal_name
 from mgpu.core.smi.facts import HUNG, KIB, STILL_HANGS, TOO_MUCH, parse_machine, parse_obstructed, parse_trouble
-from mgpu.core.smi.gpus import MOST_GPUS, OLD_FIELDS, parse_gpus, too_many
+from mgpu.core.smi.gpus import MOST_GPUS, OLD_FIELDS, parse_gpus, too_many, without_doubles
 from mgpu.core.smi.mig import parse_instances
 from mgpu.core.smi.processes import MOST_PROCESSES, SmiProcess, SmiProcesses, parse_processes
 from mgpu.core.smi.text import SHOWN, bus_number, lines, number
@@ -27,7 +27,7 @@ def parse_probe(node: NodeName, raw: RawProbe, now: float, before: Observation |
     notes: list[str] = []
     gpus = parse_gpus(raw.fields if raw.fields[: len(OLD_FIELDS)] == OLD_FIELDS else OLD_FIELDS, raw.gpu_text, notes)
     fault = _gpu_fault(raw, any(gpu.index is not None for gpu in gpus))
-    gpus = (*gpus, *parse_instances(gpus, raw.mig_list, raw.mig_table))
+    gpus = (*gpus, *without_doubles(parse_instances(gpus, raw.mig_list, raw.mig_table)))
     known = before if before is not None and before.boot_id == raw.boot_id else None
     if known:
         gpus = tuple(_identified(gpus, known) if gpus else map(_of_before, known.gpus))

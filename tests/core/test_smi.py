@@ -169,6 +169,12 @@ def test_a_gpu_that_is_cut_up_without_instances_is_no_device() -> None:
     assert first == "0 unhealthy: unhealthy: MIG mode is on, and it has no instances"
 
 
+def test_two_instances_of_one_uuid_are_both_refused() -> None:
+    twice = replace(CUT, mig_list=LISTED.replace("MIG-a2", "MIG-a1"))
+    doubled = "unhealthy: unhealthy: nvidia-smi reports its index or UUID twice"
+    assert told(seen(twice)) == ["1 free", "0.0 free", f"0.1 {doubled}", f"0.2 {doubled}"]
+
+
 def test_the_inventorys_devices_are_gpus_with_their_instances() -> None:
     assert told(seen(CUT, devices=(0,))) == ["0.0 free", "0.1 free", "0.2 free"]
     assert told(seen(CUT, devices=(1,))) == ["1 free"]

@@ -30,7 +30,7 @@ MOST_GPUS = 64  # of one machine; what tells of more is not what we asked for
 _NAME = OLD_FIELDS.index("name")
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,100}", re.ASCII)  # it names the lease on the node, too
 _DEAD = re.compile(r"gpu is lost|requires reset|fallen off", re.IGNORECASE)
-# What those that we use may say, beside that there is no value: a row that says something else is not what we take it for.
+# What those that we use may say, if anything: a row that says something else is not what we take it for.
 _WORDS = {
     "compute_mode": ("Default", "Exclusive_Thread", "Exclusive_Process", "Prohibited"),
     "mig.mode.current": ("Enabled", "Disabled"),
@@ -63,7 +63,7 @@ def parse_gpus(fields: Sequence[str], text: str, notes: list[str]) -> tuple[GpuR
     seen = {bus_number(row.bus_id) for row in rows}
     rows = [_with_error(row, errors) for row in rows]
     rows += [_lost(line) for slot, line in errors.items() if slot not in seen]
-    return tuple(_without_doubles(rows))
+    return tuple(without_doubles(rows))
 
 
 def too_many(told: Sequence[str]) -> bool:
@@ -132,7 +132,7 @@ def _with_error(row: GpuReading, errors: Mapping[tuple[int, ...], str]) -> GpuRe
     return replace(row, fault=error) if error and not row.fault else row
 
 
-def _without_doubles(rows: list[GpuReading]) -> list[GpuReading]:
+def without_doubles(rows: Sequence[GpuReading]) -> list[GpuReading]:
     """Two rows of one UUID or index cannot both be right: neither is given out."""
     uuids = Counter(row.uuid for row in rows if row.uuid)
     indices = Counter(row.index for row in rows if row.index is not None)
