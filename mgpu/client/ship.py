@@ -81,8 +81,9 @@ def check_size(shipment: Shipment, limit: int) -> None:
     """Raises MasterError that names the largest. `limit` 0 = any."""
     if not limit or shipment.size <= limit:
         return
-    largest = sorted(shipment.entries, key=lambda entry: -entry.size)[:SHOWN]
-    named = ", ".join(f"{os.fsdecode(entry.name)} ({mib(entry.size)})" for entry in largest if entry.size)
+    first, *others = sorted(shipment.entries, key=lambda entry: -entry.size)[:SHOWN]
+    largest = [first, *(entry for entry in others if entry.size > limit // 100)]
+    named = ", ".join(f"{os.fsdecode(entry.name)} ({mib(entry.size)})" for entry in largest)
     ignore = ".gitignore" if shipment.git else os.fsdecode(IGNORE_FILE)
     raise _bad(
         f"{mib(shipment.size)} in {shipment.files} files of {os.fsdecode(shipment.root)}, and at most {mib(limit)} may "

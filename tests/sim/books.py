@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mgpu.core.array import Reference, array_of, each, holds, stored_indices
 from mgpu.core.model import JobId, PartKey
+from mgpu.master.realise import UNPACK_S
 from mgpu.store.spool import Spool
 from tests.sim.node import VirtualNode
 from tests.sim.truth import Story, Truth
@@ -216,7 +217,9 @@ class Books:
         """Well after the last fault contact is there, and what is to start has started."""
         for row in self.rows(
             "SELECT p.* FROM parts p JOIN attempts a ON p.job_id = a.job_id AND p.attempt = a.number"
-            " WHERE p.state IN ('STARTING', 'LOST') AND a.created < ?",
+            " JOIN jobs j ON j.job_id = a.job_id"
+            " WHERE p.state IN ('STARTING', 'LOST') AND a.created + iif(j.spec LIKE '%\"digest\"%', ?, 0) < ?",
+            UNPACK_S,
             long_ago,
         ):
             self._truth.violate(f"{row['job_id']}.{row['attempt']} on {row['node']} is still {row['state']}")

@@ -13,7 +13,7 @@ from mgpu.core.lifecycle import START_HANGS
 from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer, PartAnswer
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import Refusal
+from mgpu.remote.runner import Refusal, Source
 from tests.sim.supervisor import Supervised
 from tests.sim.truth import Truth
 from tests.sim.weather import CALM, Weather
@@ -46,6 +46,7 @@ class VirtualNode:
         self.foreign_leases: set[str] = set()
         self.disk_full = ""  # "blocks", or also "inodes"
         self.smi_fault = ""
+        self._trees: set[str] = set()
         self._directories: dict[str, RunDirectory] = {}
         self._booted = world.time - 1000.0
         self._pid = 1000
@@ -117,10 +118,21 @@ class VirtualNode:
             if self.disk_full == "blocks":
                 directory.records["pid"] = "fenced"
             return Refusal("cannot write (disk full or quota reached?)")
+        if launch.tree and launch.tree not in self._trees:
+            self.truth.violate(f"{key} was started on {self.name} before its tree was there")
         directory.script = True
         story = self.truth.story(key, self.name, uuids)
         supervised = Supervised(self, key, token, uuids, launch, story)
         self.later(self.world.pause(0.1, 90 if self.world.chance(self.weather.hangs) else 3), supervised.gate)
+        return None
+
+    def take_tree(self, digest: str, source: Source) -> Refusal | None:
+        if self.disk_full:
+            return Refusal("cannot write the shipped tree (disk full or quota reached?)")
+        if digest not in self._trees:
+            file, _ = source()
+            file.close()
+            self._trees.add(digest)
         return None
 
     def look(self, keys: Sequence[str]) -> tuple[dict[str, PartAnswer], float, str]:

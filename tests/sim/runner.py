@@ -42,7 +42,7 @@ class VirtualRunner:
         return answer(found, self._world.now())
 
     def send_tree(self, digest: str, source: Source) -> Refusal | None:
-        return self._call("tree", digest, lambda: None)
+        return self._call("tree", digest, lambda: self._node.take_tree(digest, source))
 
     def stop(self, key: str, token: str, reason: str) -> str:
         return self._call("stop", key, lambda: self._node.stop(key, token, reason))

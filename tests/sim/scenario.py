@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from mgpu.config.model import Config, NodeConfig, SshSettings
 from mgpu.core.model import NodeName
 from mgpu.core.plan import NodeFacts
+from mgpu.ops.context import TREES, Caller
 from tests.sim.weather import Weather, drawn
+
+TREE = "ab" * 32  # digest of the one that jobs bring along
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Scenario:
     laziness_s: float  # until the master looks at what has come
     weather: Weather
     arrays: float = 0.3  # how many of the batch jobs are arrays
+    trees: float = 0.2  # how many of all jobs bring a tree along
     patience_s: float = 3600.0  # by then every job has to have ended after the last fault
 
     @classmethod
@@ -55,6 +61,14 @@ def configuration(scenario: Scenario) -> Config:
     return Config(None, nodes, backoff_s=5.0, backoff_max_s=60.0, probe_timeout_s=5.0)
 
 
+def lay_trees(folder: Path, callers: Iterable[Caller]) -> None:
+    """As if each had sent one."""
+    for caller in callers:
+        tree = folder / TREES / str(caller.uid) / f"{TREE}.tar.gz"
+        tree.parent.mkdir(parents=True)
+        tree.write_bytes(b"tree")
+
+
 def submission(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
     total = scenario.nodes * scenario.gpus
     options: dict[str, Any] = {"gpus": str(chance.randint(0, min(total, 4)))}
@@ -73,7 +87,9 @@ def submission(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
     apart = random.Random(request_id)  # so that seeds mean what they meant before there were arrays
     if kind == "batch" and apart.random() < scenario.arrays:
         options["array"] = apart.choice(("0-2", "1-5:2%1", "0-4%2", "7", "2,4,9%3"))
+    brings = random.Random(f"tree {request_id}").random() < scenario.trees
     return {
+        **({"tree": {"digest": TREE}} if brings else {}),
         "request_id": request_id,
         "kind": kind,
         "command": {"form": "argv", "words": ["python", "train.py"]},

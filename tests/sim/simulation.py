@@ -32,7 +32,7 @@ from tests.sim.books import Books
 from tests.sim.drains import Drains
 from tests.sim.node import VirtualNode
 from tests.sim.runner import LATEST_S, VirtualRunner
-from tests.sim.scenario import Scenario, configuration, submission
+from tests.sim.scenario import Scenario, configuration, lay_trees, submission
 from tests.sim.storage import TroubledSpool, TroubledStore
 from tests.sim.threads import VirtualThreads
 from tests.sim.truth import Truth
@@ -70,6 +70,7 @@ class Simulation:
         self._config = configuration(scenario)
         self._store = TroubledStore.open(folder / "mgpu.db")
         self._spool = TroubledSpool(folder / "spool")
+        lay_trees(folder, CALLERS)
         self._books = Books(folder / "mgpu.db", self._spool, self.truth, self.nodes)
         self._drains = Drains(self.world, self.truth, self._books.rows, lambda: self._master)
         self._wishes = Wishes(self.world, self.truth, self._books, self._operate)

@@ -46,7 +46,7 @@ def test_small_storms(seeds: range) -> None:
 def test_seeds_that_failed_once(seed: int) -> None:
     scenario = Scenario.of_seed(seed)
     for weather in {scenario.weather, earlier(scenario.weather)}:
-        run(replace(scenario, weather=weather, arrays=0.0))
+        run(replace(scenario, weather=weather, arrays=0.0, trees=0.0))
 
 
 def test_only_this_seed(only_seed: int) -> None:
@@ -86,6 +86,7 @@ def found(weather: set[str], seeds: int = 25, arrays: float = 0.0) -> str:
             *(seed, 2, 1, 4, 90.0, 1.0),
             weather=strongest(weather),
             arrays=arrays,
+            trees=0.0,
             patience_s=900,
         )
         try:
@@ -109,7 +110,7 @@ def test_sees_that_an_exit_code_is_mistaken(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_sees_that_a_lost_start_is_never_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Realiser, "again", lambda self, what, key: None)
-    monkeypatch.setattr(Realiser, "_hangs", lambda self, part: False)
+    monkeypatch.setattr(Realiser, "_hangs", lambda self, part, job: False)
     assert "is still STARTING" in found({"refused"})
 
 

@@ -61,7 +61,7 @@ class VirtualThreads:
         return VirtualLine(self, name)
 
     def spawn(self, name: str, task: Task) -> None:
-        if name.startswith("probe "):
+        if name.startswith(("probe ", "tree ")):
             VirtualLine(self, name).do(task)
         else:
             self.spawned.add(name)
