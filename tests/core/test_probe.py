@@ -121,11 +121,17 @@ TAIL = "00000000:02:00.0, NVIDIA A100, 81920, 4, 0"
 
 
 @pytest.mark.parametrize(
-    "text", ["[N/A]", "N/A", "[Unknown Error]", "ERR!", "", "-", "..", "GPU-a b", "GPU-$(id)", f"GPU-{'a' * 300}"]
+    "text",
+    ["[N/A]", "N/A", "[Unknown Error]", "ERR!", "", "-", "..", "00000000", "GPU-a b", "GPU-$(id)", f"GPU-{'a' * 300}"],
 )
 def test_without_a_uuid_a_gpu_is_faulty(text: str) -> None:
     assert states(gpu_text=f"{ROW0}\n1, {text}, {TAIL}") == [(0, S.FREE), (1, S.UNHEALTHY)]
     assert parsed(gpu_text=f"{ROW0}\n1, {text}, {TAIL}").gpus[1].uuid == ""
+
+
+def test_a_jetson_may_tell_its_uuid_without_a_prefix() -> None:
+    (gpu,) = parsed(gpu_text="0, 54a86b5c-1a3c-57a0-b5bb-4c8bf0d1ff3a, [N/A], Orin (nvgpu), [N/A], [N/A], [N/A]").gpus
+    assert (gpu.uuid, gpu.fault) == ("54a86b5c-1a3c-57a0-b5bb-4c8bf0d1ff3a", "")
 
 
 @pytest.mark.parametrize("text", ["[N/A]", "N/A", "[Unknown Error]", "ERR!", "", "-1", "1000"])

@@ -28,7 +28,7 @@ FIELDS: tuple[str, ...] = (
 
 MOST_GPUS = 64  # of one machine; what tells of more is not what we asked for
 _NAME = OLD_FIELDS.index("name")
-_UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,100}", re.ASCII)  # it names the lease on the node, too
+_UUID = re.compile(r"[0-9A-Za-z]+-[0-9A-Za-z-]{1,100}", re.ASCII)  # it names the lease on the node, too
 _DEAD = re.compile(r"gpu is lost|requires reset|fallen off", re.IGNORECASE)
 # What those that we use may say, if anything: a row that says something else is not what we take it for.
 _WORDS = {
