@@ -18,6 +18,7 @@ from typing import Any
 
 from aiohttp import WSCloseCode, web
 
+from mgpu.api.stdin import Feeding
 from mgpu.core.array import Reference
 from mgpu.core.model import JobId, JobState
 from mgpu.ops import output
@@ -45,13 +46,14 @@ class Streams:
 
     async def serve(self, request: web.Request, caller: Caller, named: Reference) -> web.WebSocketResponse:
         """Refusals come as ordinary answers, before the connection becomes a WebSocket."""
-        job_id = await self._run(output.begin_to_follow, self._context, caller, named)
+        job_id, given = await self._run(output.begin_to_follow, self._context, caller, named)
         position = output.parse_position(request.query)
         socket = web.WebSocketResponse(timeout=CLOSE_S, compress=False)
         await socket.prepare(request)
         self._open[socket] = request.transport
         try:
-            await _Follower(self._context, self._run, socket, job_id, position, self._wishes(request)).follow()
+            follower = _Follower(self._context, self._run, socket, job_id, position, self._wishes(request))
+            await follower.follow(given)
         finally:
             self._open.pop(socket, None)
         return socket
@@ -103,16 +105,21 @@ class _Follower:
         self._told_notices = 0
         self._news = asyncio.Event()
 
-    async def follow(self) -> None:
-        """Until everything is sent or the client goes."""
+    async def follow(self, given: bool) -> None:
+        """Until everything is sent or the client goes. `given`: the job has a stdin."""
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
             with suppress(RuntimeError):  # the loop has just ended
                 loop.call_soon_threadsafe(self._news.set)
 
+        feeding = Feeding(self._socket)
+        stdins = self._context.control.stdins if given else None
         await self._run(self._come_or_go, True)
-        listener = asyncio.create_task(self._listen())
+        tasks = [asyncio.create_task(self._listen(feeding))]
+        if stdins:
+            feeding.begin(await self._run(stdins.open, self._job_id, feeding.news))
+            tasks.append(asyncio.create_task(feeding.tell()))
         self._context.spool.subscribe(self._job_id, wake)
         try:
             await self._send_all()
@@ -120,8 +127,11 @@ class _Follower:
             pass  # the client has gone
         finally:
             self._context.spool.unsubscribe(self._job_id, wake)
-            listener.cancel()
-            await asyncio.gather(listener, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if stdins:
+                await asyncio.shield(self._run(stdins.close, self._job_id, feeding.news))
             await asyncio.shield(self._run(self._come_or_go, False))
 
     def _come_or_go(self, on: bool) -> None:
@@ -129,10 +139,9 @@ class _Follower:
         if self._wishes.stays:
             self._context.control.attendance.attend(self._job_id, on)
 
-    async def _listen(self) -> None:
-        """The client says nothing, but its going has to be noticed."""
-        async for _message in self._socket:
-            pass
+    async def _listen(self, feeding: Feeding) -> None:
+        """Its going has to be noticed, whether or not it has something to say."""
+        await feeding.listen()
         self._news.set()
 
     async def _send_all(self) -> None:

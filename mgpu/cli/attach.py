@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from mgpu.cli.filters import job_number
 from mgpu.cli.foreground import stay
+from mgpu.cli.given import NOTHING, joined, terminal_here
 from mgpu.cli.logs import RANK, TAIL
 from mgpu.cli.options import LABEL, QUIET, STATUS_FILE
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.lean_typing import Any
+
+SHOWN_LINES = 10  # of a terminal, so that one sees where one is
+INPUT = Option("-i --input", "FILE", "For a job that reads a pipe: give it this file, then its end; `all`: our stdin.")
 
 EXAMPLES = """
 Examples:
@@ -29,6 +33,7 @@ when this command is hung up or killed.
     Option("--from-start", "", "All of its output, from the first byte of this attempt."),
     TAIL,
     RANK,
+    INPUT,
     LABEL,
     QUIET,
     STATUS_FILE,
@@ -42,6 +47,9 @@ def attach(session: Session, /, job_id: str, from_start: bool, tail: int | None,
     """
     if from_start and tail is not None:
         raise bad_request("--from-start shows all, --tail the end", "leave out one of them")
-    beginning = {} if from_start else {"tail": tail or 0}
-    rank, _ = given.pop("rank"), given.pop("status_file")
-    return stay(session, job_number(job_id), given, rank, beginning, joins=True)
+    rank, source, _ = given.pop("rank"), given.pop("input"), given.pop("status_file")
+    number = job_number(job_id)
+    may_read = source is not None or terminal_here()
+    read = joined(session.call("GET", f"/v1/jobs/{number}"), source) if may_read else NOTHING
+    beginning = {} if from_start else {"tail": SHOWN_LINES if read.typed and tail is None else tail or 0}
+    return stay(session, number, given, rank, beginning, True, read)

@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 from mgpu import clock
 from mgpu.cli import outcome
+from mgpu.cli.leave import STOPPED_FOLLOWING, Leave
 from mgpu.cli.options import seconds
 from mgpu.cli.signals import PASSED_ON, Signals
 from mgpu.cli.sink import Sink
@@ -21,29 +23,22 @@ from mgpu.cli.text import clean, cut, duration, in_local_time, say, terminal_col
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.job_stream import Event, JobStream, Output
 from mgpu.client.master import Master
-from mgpu.lean_typing import Any
+from mgpu.lean_typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mgpu.cli.terminal import Terminal
 
 LIMITS = ("immediate", "session_timeout", "max_wait_time", "connection_timeout", "max_consecutive_timeouts")
-STOPPED_FOLLOWING = 75
 SECOND_INTERRUPT_S = 1.0
 WAIT_BEFORE_TOLD_S = 1.0
 WAIT_WITHOUT_REASON_S = 5.0
 LOST_BEFORE_TOLD_S = 5.0
 
 
-class Leave(Exception):
-    """Ends the following, not the job. `over`: the job has ended, only output of it is missing."""
-
-    def __init__(self, exit_code: int, reason: str, over: bool = False) -> None:
-        super().__init__(reason)
-        self.exit_code = exit_code
-        self.reason = reason
-        self.over = over
-
-
 class Follower:
     """`run()` gives the exit status. `options`: quiet, label, output, error and the limits in LIMITS. `stream`: what is
-    followed of the job, None = all. `joins`: it was somebody else who began it, and it may be over long since."""
+    followed of the job, None = all. `joins`: it was somebody else who began it, and it may be over long since.
+    `terminal`: ours, for a job that has one."""
 
     def __init__(
         self,
@@ -53,12 +48,14 @@ class Follower:
         signals: Signals,
         stream: JobStream | None = None,
         joins: bool = False,
+        terminal: Terminal | None = None,
     ) -> None:
         self._master = master
         self._job_id = job_id
         self._signals = signals
         self._stream = stream or JobStream(master, job_id)
         self._joins = joins
+        self._pty = terminal  # its keys are the job's as long as that runs
         self._quiet = bool(options.get("quiet"))
         self._absence = options.get("kill_on_disconnect")
         self._limits = {key: seconds(options, key) for key in LIMITS}
@@ -88,13 +85,7 @@ class Follower:
     def run(self) -> int:
         """Raises MasterError when the master refuses to let us follow."""
         try:
-            for item in self._stream.items(self._signals.fd, 0.5):
-                if isinstance(item, Output):
-                    self._output(item)
-                elif isinstance(item, Event):
-                    self._event(item)
-                self._attend()
-            self._sink.finish()
+            self._follow()
         except Leave as leave:
             self._clear_status()
             self.left = leave.reason
@@ -110,6 +101,19 @@ class Follower:
             say(f"{self.left}: {self._way_back()}")
             return STOPPED_FOLLOWING
         return self._end()
+
+    def _follow(self) -> None:
+        try:
+            for item in self._stream.items(self._signals.fd, 0.5):
+                if isinstance(item, Output):
+                    self._output(item)
+                elif isinstance(item, Event):
+                    self._event(item)
+                self._attend()
+            self._sink.finish()
+        finally:
+            if self._pty:
+                self._pty.leave()
 
     def _way_back(self, over: bool = False) -> str:
         if over:
@@ -138,6 +142,8 @@ class Follower:
         if event.name in ("state", "end"):
             if event.body["job"]["state"] == "PENDING" and self._job["state"] != "PENDING":
                 self._waiting_since = clock.monotonic()
+                if self._pty:
+                    self._pty.leave()
             self._job = event.body["job"]
             if self._joins and self._job["state"] not in outcome.ACTIVE:
                 self._told_attempt = self._job.get("attempt") or 0  # it runs nowhere any more
@@ -199,6 +205,10 @@ class Follower:
             self._tell_waiting(now)
 
     def _signal(self, number: int) -> None:
+        if number in (signal.SIGWINCH, signal.SIGCONT):
+            if self._pty:
+                self._pty.again()
+            return
         if number == signal.SIGHUP:
             raise Leave(128 + signal.SIGHUP, "hung up")
         if number in PASSED_ON:
@@ -296,10 +306,13 @@ class Follower:
                 for line in outcome.where(self._job):
                     self._tell(line)
             self._tell_notices()
+            if self._pty:
+                self._pty.enter()
 
     def _tell(self, text: str) -> None:
         self._clear_status()
-        say(text)
+        with self._pty.aside() if self._pty else nullcontext():
+            say(text)
 
     def _clear_status(self) -> None:
         if self._status_shown:

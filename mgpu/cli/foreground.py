@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping
 
 from mgpu.cli.follower import Follower
+from mgpu.cli.given import NOTHING, Given
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Signals
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import JobStream
+from mgpu.client.stdin import Stdin
 from mgpu.lean_typing import Any
 
 
@@ -20,15 +22,25 @@ def stay(
     rank: int | None = None,
     beginning: Mapping[str, Any] | None = None,
     joins: bool = False,
+    given: Given = NOTHING,
 ) -> int:
     """The exit status; raises MasterError. `options` as of Follower; `rank`, `beginning`: what of its output, as of
-    JobStream; `joins`: it was not this command that submitted it."""
+    JobStream; `joins`: it was not this command that submitted it; `given`: what it is to read."""
+    terminal, stdin = None, None
+    if given.typed:
+        from mgpu.cli.terminal import Terminal
+
+        terminal = Terminal(given.descriptor, "" if joins else given.input)
+        stdin = terminal.stdin
+    elif given.input:
+        stdin = Stdin(given.descriptor, again=given.again)
     master = session.master()
     with Signals() as signals:
         waits_in_sight = os.isatty(2) and not options.get("quiet")
         wishes = ("session", "prospects") if waits_in_sight else ("session",)
         stream = JobStream(master, job_id, rank, beginning=beginning, wishes=wishes)
-        follower = Follower(master, job_id, options, signals, stream, joins)
+        stream.stdin = stdin
+        follower = Follower(master, job_id, options, signals, stream, joins, terminal)
         if session.status_file is None:
             return follower.run()
         session.status_file.begun(follower.job)

@@ -12,6 +12,7 @@ from mgpu.lean_typing import Any
 
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)  # to the job
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *PASSED_ON)
+NOTED = (*CAUGHT, signal.SIGWINCH, signal.SIGCONT)
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:
@@ -19,13 +20,13 @@ def _noted(_number: int, _frame: FrameType | None) -> None:
 
 
 class Signals:
-    """While entered, those that are CAUGHT arrive through `take()`. One that was ignored (nohup) stays so."""
+    """While entered, those that are NOTED arrive through `take()`. One that was ignored (nohup) stays so."""
 
     def __enter__(self) -> Signals:
         self.fd, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         self._before: dict[int, Any] = {}
-        for number in CAUGHT:
+        for number in NOTED:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, _noted)
         return self
@@ -40,7 +41,7 @@ class Signals:
     def take(self) -> list[int]:
         """The signals since the last call."""
         try:
-            return [number for number in os.read(self.fd, 256) if number in CAUGHT]
+            return [number for number in os.read(self.fd, 256) if number in NOTED]
         except BlockingIOError:
             return []
 

@@ -8,12 +8,13 @@ import signal
 
 from mgpu.cli.follower import LIMITS
 from mgpu.cli.foreground import stay
+from mgpu.cli.given import NOTHING, Given, given_by
 from mgpu.cli.options import IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY, job_options, seconds, whole_number
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, bad_request
 from mgpu.cli.signals import Raised, raising
 from mgpu.cli.sink import check_pattern
 from mgpu.cli.submission import Prepared, bring, prepare, send, test_only
-from mgpu.cli.syntax import Words, command
+from mgpu.cli.syntax import Option, Words, command
 from mgpu.cli.text import say
 from mgpu.client import http
 from mgpu.lean_typing import Any
@@ -23,6 +24,8 @@ Examples:
   mgpu srun -G 2 python train.py --lr 0.1
   mgpu srun -w gpu01 --gpu-ids 0,1 -- nvidia-smi
   mgpu srun -G 1 sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'
+  mgpu srun -G 1 --pty bash
+  zcat data.gz | mgpu srun -G 1 python read.py
 
 Exit status: the job's own (128+n if signal n killed it); 124 time limit;
 130 ^C; 143 cancelled by another; 70 node failure; 75 --immediate unmet, or no
@@ -30,27 +33,44 @@ longer followed; 69 no master; 77 not allowed; 2 bad request.
 
 ^C takes a waiting job off the queue. Of a running one it tells the state, and
 a second ^C within a second ends the job; where stderr is no terminal the first
-one does. SIGUSR1 and SIGUSR2 go to the job. SIGTERM ends it; on SIGHUP, or when nobody reads our output any
-more, the job runs on. The job's stdin is empty: what it reads lies on the node.
+one does. SIGUSR1 and SIGUSR2 go to the job. SIGTERM ends it; on SIGHUP, or when
+nobody reads our output any more, it runs on.
+
+stdin is passed on when it is a pipe or a file; else the job's is empty. With --pty
+the keys of this terminal are the job's own, ^C among them; ~. at the beginning of a
+line leaves it (mgpu attach goes back), ~? tells more.
 """
+PTY = Option("--pty", "", "A terminal there for COMMAND: a shell, an editor, a monitor.")
+INPUT = Option("-i --input", "FILE", "stdin from this file; `none`: an empty one, whatever ours is.")
 
 
-@command(*job_options(IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY), words=True, has_json=False, examples=EXAMPLES)
-def srun(session: Session, /, words: Words, **given: Any) -> int:
+OF_SRUN = (PTY, INPUT, IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY)
+
+
+@command(*job_options(*OF_SRUN), words=True, has_json=False, examples=EXAMPLES)
+def srun(session: Session, /, words: Words, pty: bool, input: str | None, **given: Any) -> int:
     """Run COMMAND on GPUs: wait for them, stream its output, end with its exit status.
 
     Options end at the first other word: all further words belong to COMMAND, byte for byte. Every option may also come
     from a variable (MGPU_GPU_TYPE for --gpu-type) or from config.yaml in ~/.config/mgpu.
     """
+    read = given_by(pty, input)
     prepared = prepare(given, words, "srun")
+    if read.typed:
+        for key in ("output", "error", "label", "retries"):
+            if prepared.options.get(key):
+                raise bad_request(f"--{key} does not go with --pty", "leave out one of them")
+        prepared.body["env"].setdefault("TERM", os.environ.get("TERM") or "dumb")
+    if read.input:
+        prepared.body["options"]["input"] = read.input
     if prepared.options.get("test_only"):
         test_only(session, prepared)
         return 0
-    return follow(session, prepared)
+    return follow(session, prepared, read)
 
 
-def follow(session: Session, prepared: Prepared) -> int:
-    """Submits and stays with the job. Gives the exit status; raises MasterError."""
+def follow(session: Session, prepared: Prepared, read: Given = NOTHING) -> int:
+    """Submits and stays with the job. `read`: what it is given. Gives the exit status; raises MasterError."""
     options = dict(prepared.options)
     for key in LIMITS:  # faults are told before anything is queued
         seconds(options, key)
@@ -70,7 +90,7 @@ def follow(session: Session, prepared: Prepared) -> int:
             job_id, created = send(session, prepared)
     except Raised as error:
         return not_answered(master.location.endpoint, prepared.body, error.number)
-    return stay(session, job_id, options, rank, joins=not created)
+    return stay(session, job_id, options, rank, None, not created, read._replace(again=not created))
 
 
 def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> int:

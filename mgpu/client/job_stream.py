@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mgpu.client.http import MasterError, NoMaster, with_query
 from mgpu.client.master import Master
+from mgpu.client.stdin import Stdin
 from mgpu.client.websocket import BINARY, StreamClosed, WebSocket
 from mgpu.lean_typing import Any, NamedTuple
 
@@ -43,7 +44,9 @@ class JobStream:
     """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one). In
     it each stream begins at its offset in `start`, else where `beginning` says (`tail`, `since`, as the master's query
     has them). `wishes`: session (we are one of the job, and not somebody who only looks on), prospects
-    (events of that name while it waits)."""
+    (events of that name while it waits). `stdin`: what the job is given to read; to be set before `items`."""
+
+    stdin: Stdin | None = None
 
     def __init__(
         self,
@@ -91,6 +94,8 @@ class JobStream:
                 yield from self._wait(str(error), wake_fd)
             finally:
                 stream.close()
+                if self.stdin:
+                    self.stdin.cut()
 
     def _open(self) -> WebSocket:
         if self._failures:
@@ -121,18 +126,36 @@ class JobStream:
 
     def _read(self, stream: WebSocket, wake_fd: int, pause_s: float) -> Iterator[Output | Event | None]:
         while True:
-            if not stream.buffered():
-                ready, _, _ = select.select([stream.fileno(), wake_fd], [], [], pause_s)
-                if stream.fileno() not in ready:
-                    yield None
-                    continue
+            self._send(stream)
+            if not stream.buffered() and not self._wait_for(stream, wake_fd, pause_s):
+                yield None
+                continue
             message = stream.receive()
             if message is None:
                 continue
             opcode, payload = message
             item = self._output(payload) if opcode == BINARY else self._event(payload)
+            if isinstance(item, Event) and item.name == "stdin":
+                if self.stdin:
+                    self.stdin.told(item.body)
+                continue
             if item is not None:
                 yield item
+
+    def _send(self, stream: WebSocket) -> None:
+        for frame in self.stdin.frames() if self.stdin else ():
+            stream.send(*frame)
+
+    def _wait_for(self, stream: WebSocket, wake_fd: int, pause_s: float) -> bool:
+        """Whether the stream is readable now; meanwhile, what we give to the job goes on its way."""
+        given = self.stdin.descriptors() if self.stdin else []
+        unsent = [stream.fileno()] if stream.unsent else []
+        ready, writable, _ = select.select([stream.fileno(), wake_fd, *given], unsent, [], pause_s)
+        if writable:
+            stream.flush()
+        if self.stdin and not set(ready).isdisjoint(given):
+            self.stdin.read()
+        return stream.fileno() in ready
 
     def _output(self, payload: bytes) -> Output | None:
         if len(payload) < HEAD.size:

@@ -24,16 +24,19 @@ class StreamClosed(Exception):
 
 
 class WebSocket:
-    """A connected stream. `buffered()` tells whether `receive()` may return without the socket becoming readable."""
+    """A connected stream. `buffered()` tells whether `receive()` may return without the socket becoming readable,
+    `unsent` how many bytes `flush()` has still to send once it is writable. Nothing here waits, but the opening."""
 
     def __init__(self, endpoint: http.Endpoint, path: str) -> None:
         """Raises NoMaster, or MasterError with the master's words when it refuses the stream."""
         self._socket = http.connect(endpoint)
         self._buffer = bytearray()
+        self._outbox = bytearray()
         self._opcode = 0
         self._message = bytearray()
         try:
             self._shake_hands(endpoint, path)
+            self._socket.setblocking(False)
         except BaseException:
             self._socket.close()
             raise
@@ -78,10 +81,10 @@ class WebSocket:
             payload = bytes(self._buffer[start:end])
             del self._buffer[:end]
             if opcode == CLOSE:
-                self._send(CLOSE, payload[:2])
+                self.send(CLOSE, payload[:2])
                 raise StreamClosed(struct.unpack(">H", payload[:2])[0] if len(payload) >= 2 else 1005)
             if opcode == PING:
-                self._send(PONG, payload)
+                self.send(PONG, payload)
             elif opcode in (0, TEXT, BINARY):
                 message = self._assemble(final, opcode, payload)
                 if message is not None:
@@ -123,23 +126,45 @@ class WebSocket:
     def _fill(self) -> None:
         try:
             data = self._socket.recv(1 << 18)
+        except BlockingIOError:
+            return
         except OSError as error:
             raise StreamClosed(1006) from error
         if not data:
             raise StreamClosed(1006)
         self._buffer += data
 
-    def _send(self, opcode: int, payload: bytes) -> None:
-        """A control frame (at most 125 bytes), masked with zeros."""
+    @property
+    def unsent(self) -> int:
+        return len(self._outbox)
+
+    def send(self, opcode: int, payload: bytes) -> None:
+        """A whole message, masked with zeros: as much as goes now, the rest with `flush`. Raises StreamClosed."""
+        size = len(payload)
+        if size < 126:
+            head = struct.pack(">BB", 0x80 | opcode, 0x80 | size)
+        elif size < 1 << 16:
+            head = struct.pack(">BBH", 0x80 | opcode, 0x80 | 126, size)
+        else:
+            head = struct.pack(">BBQ", 0x80 | opcode, 0x80 | 127, size)
+        self._outbox += head + bytes(4) + payload
+        self.flush()
+
+    def flush(self) -> None:
+        """Raises StreamClosed."""
         try:
-            self._socket.sendall(bytes((0x80 | opcode, 0x80 | len(payload))) + bytes(4) + payload, socket.MSG_NOSIGNAL)
+            while self._outbox:
+                sent = self._socket.send(memoryview(self._outbox)[: 1 << 18], socket.MSG_NOSIGNAL)
+                del self._outbox[:sent]
+        except BlockingIOError:
+            pass
         except OSError as error:
             raise StreamClosed(1006) from error
 
     def close(self) -> None:
         """Says that we go, and goes."""
         try:
-            self._send(CLOSE, struct.pack(">H", 1000))
+            self.send(CLOSE, struct.pack(">H", 1000))
         except StreamClosed:
             pass
         finally:

@@ -25,6 +25,7 @@ from mgpu.core.plan import AccountFacts, NodeView, PartitionFacts
 from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
+from mgpu.core.stdin import on_one_node, parse_input, window_of
 from mgpu.core.tree import parse_tree, tree_notices
 
 _KEYS = ("request_id", "key", "kind", "command", "options", "env", "cwd", "virtual_env", "tree")
@@ -32,12 +33,12 @@ _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
-    *("exclusive", "setup", "cpus_per_task", "mem", "account", "kill_on_disconnect"),
+    *("exclusive", "setup", "cpus_per_task", "mem", "account", "kill_on_disconnect", "input"),
 )
 # Given, they say something: an empty one is a variable that is not set. What is not here says so in its own words.
 _NEVER_EMPTY = (
     *("time", "partition", "policy", "chdir", "output", "error", "array", "kill_on_invalid_dep", "gpu_mem", "mem"),
-    *("account", "begin"),
+    *("account", "begin", "input"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -68,7 +69,10 @@ def parse_submission(
     read.not_empty(options, _NEVER_EMPTY)
     kind = _kind(payload)
     command = _command(read.mapping(payload, "command"))
+    given = parse_input(read.line(options, "input", 64), kind)
     request = parse_request(options, nodes)
+    if window_of(given):
+        request = on_one_node(request)
     admission = admit(request, read.line(options, "time", 64), nodes, partitions, user)
     request = replace(request, partition=admission.partition)
     notices = check_types(request.gpu_types, nodes)
@@ -78,6 +82,8 @@ def parse_submission(
     indices, array_notices = _bounded(_array(options, command, kind), request)
     env, env_notices = _environment(read.mapping(payload, "env"))
     cwd = _absolute(payload, "cwd")
+    retries = read.whole(options, "retries", "--retries", 0, 1000) or 0
+    retry_notices = ["not tried again, whatever --retries says: its stdin is given once"] if given and retries else []
     spec = JobSpec(
         command=command,
         request=request,
@@ -91,7 +97,7 @@ def parse_submission(
         virtual_env=_absolute(payload, "virtual_env"),
         output=read.line(options, "output"),
         error=read.line(options, "error"),
-        retries=read.whole(options, "retries", "--retries", 0, 1000) or 0,
+        retries=0 if given else retries,
         requeue=not read.flag(options, "no_requeue"),
         signal=_signal(options, admission.time_limit_s),
         requeue_exits=_requeue_exits(options, kind),
@@ -103,8 +109,9 @@ def parse_submission(
         account=account,
         client_absence_s=read.whole(options, "kill_on_disconnect", "--kill-on-disconnect", 1, _MAX_ABSENCE_S),
         tree=parse_tree(read.mapping(payload, "tree")),
+        input=given,
     )
-    return spec, notices + account_notices + array_notices + env_notices + tree_notices(spec)
+    return spec, notices + account_notices + array_notices + env_notices + retry_notices + tree_notices(spec)
 
 
 def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Request:

@@ -24,7 +24,6 @@ from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
-from mgpu.core.residue import Residue
 from mgpu.master import planning, trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.attendance import Attendance
@@ -39,6 +38,7 @@ from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
 from mgpu.master.signalling import Signaller
+from mgpu.master.stdin import Stdins
 from mgpu.master.troubles import Troubles
 from mgpu.master.use import Use
 from mgpu.master.waiting import Waiting
@@ -84,9 +84,13 @@ class Master:
         self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees)
         threads = threads or SystemThreads()
         self._collector = Collector(self._links, spool, self.inbox, threads)
-        self._residues = Residues(self._links, threads)
+        # what these alone answer for, of the Control protocol
+        residues = Residues(self._links, threads)
+        self.residue, self.remove = residues.look, residues.remove
+        self.watch = self._collector.watch
         self.signal = Signaller(store, self._links).send
         self.attendance = Attendance(store, spool, clock, self.inbox.wake)
+        self.stdins = Stdins(self._links, self.inbox, threads)
         self._judgement = Judgement(
             retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s, config.requeues_max),
             config.unhealthy_after,
@@ -173,6 +177,7 @@ class Master:
         answering = {name for name in up if not self._nodes[name].failures}
         # first: who follows an attempt that has ended must be stopped before the next one appends to the same file
         due = [self._collector.collect(board, monotonic)]
+        self.stdins.tend(board)
         due += [self._realiser.realise(board, answering, now, monotonic)]
         due += [self._probing.begin(monotonic, up), self._plan_in, alone]
         self._realiser.forget(board)
@@ -319,12 +324,6 @@ class Master:
             raise StoreError(f"the master did not come to it: {otherwise}", "mgpu status says what troubles it")
         word.done.result()
 
-    def residue(self, node: NodeName) -> Residue:
-        return self._residues.look(node)
-
-    def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
-        return self._residues.remove(node, places, leases)
-
     def stop(self) -> None:
         self.stopping.set()
         self.inbox.wake()
@@ -359,9 +358,6 @@ class Master:
     def turn(self, job_id: JobId) -> Turn | None:
         queued = self._waiting.get(job_id)
         return self._use.turn(queued, self._clock.now()) if queued is not None else None
-
-    def watch(self, job_id: JobId, on: bool) -> None:
-        self._collector.watch(job_id, on)
 
     def errors(self) -> Sequence[str]:
         self._edited.look(self._clock.monotonic())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import Config, NodeConfig
@@ -69,11 +69,47 @@ class Attendance(Protocol):
         """A client of it comes or goes (counted)."""
 
 
+class Taken(NamedTuple):
+    """How far the stdin of a job is. `attempt` 0: nothing can be given yet. `fed` bytes are with all ranks, the master
+    has `here`; what is given next follows these. `ended`: the end is there, too. `over`: nobody reads any more. `room`:
+    for more now."""
+
+    attempt: int
+    fed: int
+    here: int
+    ended: bool
+    over: bool
+    room: bool
+
+
+class Stdin(Protocol):
+    """The stdin of a job. All may be called from any thread and return at once; what is meant for another attempt than
+    the present one is passed over."""
+
+    def taken(self) -> Taken: ...
+    def give(self, attempt: int, data: bytes) -> None: ...
+    def end(self, attempt: int) -> None: ...
+    def resize(self, rows: int, columns: int) -> None: ...
+
+
+class Stdins(Protocol):
+    """Of jobs that are given one (JobSpec.input)."""
+
+    def open(self, job_id: JobId, news: Callable[[], None]) -> Stdin:
+        """Until `close` with the same `news`, which is called, from any thread, when `taken` may say something else."""
+
+    def close(self, job_id: JobId, news: Callable[[], None]) -> None:
+        """What was given is still brought to the job."""
+
+
 class Control(Protocol):
     """The master, as the operations see it. All may be called from any thread, names are of known nodes."""
 
     @property
     def attendance(self) -> Attendance: ...
+
+    @property
+    def stdins(self) -> Stdins: ...
 
     def probe(self, node: NodeName) -> Future[str]:
         """Begins one, and returns at once. It is over when what came of it is stored: why the node did not answer, "" =

@@ -188,14 +188,15 @@ def parse_position(query: Mapping[str, str]) -> Position:
     )
 
 
-def begin_to_follow(context: Context, caller: Caller, named: Reference) -> JobId:
-    """The row to follow: a task of an array that is none yet becomes one. Raises NotFound, NotAllowed, RequestError."""
+def begin_to_follow(context: Context, caller: Caller, named: Reference) -> tuple[JobId, bool]:
+    """The row to follow, and whether it is given a stdin: a task of an array that is none yet becomes one. Raises
+    NotFound, NotAllowed, RequestError."""
     with context.store.read() as r:
         job = _readable(context, caller, find(r, named))
     if job.job_id != named.job_id or named.indices is None or job.state is not JobState.PENDING:
-        return job.job_id
+        return job.job_id, bool(job.spec.input)
     with context.store.write() as w:
-        return find_row(w, named, clock.now()).job_id
+        return find_row(w, named, clock.now()).job_id, False
 
 
 def look(context: Context, job_id: JobId, position: Position) -> Look:

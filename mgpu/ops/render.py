@@ -65,6 +65,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "nice": value.spec.nice,
         "account": value.spec.account,
         "time_limit_s": value.spec.time_limit_s,
+        "input": value.spec.input,
         "stop": value.stop,
         "held": value.held,
         "dependency": render_dependency(value.spec.dependency) if value.spec.dependency else "",

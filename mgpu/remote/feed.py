@@ -1,4 +1,4 @@
-"""The stdin of a job that is given one. What its pipe has taken is counted there, and kept whatever becomes of the link."""
+"""The stdin of a job that is given one. What its pipe has taken is counted there: that outlives a cut link."""
 
 from __future__ import annotations
 

@@ -68,9 +68,9 @@ class Result:
 class Command:
     """One that runs. `read_until` needs no end of it; `finish` waits for that."""
 
-    def __init__(self, argv: Sequence[str | bytes], env: dict[str, str], cwd: Path) -> None:
+    def __init__(self, argv: Sequence[str | bytes], env: dict[str, str], cwd: Path, stdin: int) -> None:
         self._process = subprocess.Popen(
-            argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            argv, env=env, cwd=cwd, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -181,7 +181,10 @@ class Terminal:
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
-        os.close(self._fd)
+            self._pid = 0
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 class Cluster:
@@ -232,8 +235,10 @@ class Cluster:
         tail = [word if isinstance(word, bytes) else str(word) for word in words]
         return [sys.executable, "-m", "mgpu", *tail]
 
-    def start(self, *words: Word, env: dict[str, str] | None = None, cwd: Path | None = None) -> Command:
-        command = Command(self.argv(words), {**self.environ, **(env or {})}, cwd or Path("/"))
+    def start(
+        self, *words: Word, env: dict[str, str] | None = None, cwd: Path | None = None, stdin: int = subprocess.DEVNULL
+    ) -> Command:
+        command = Command(self.argv(words), {**self.environ, **(env or {})}, cwd or Path("/"), stdin)
         self._begun.append(command)
         return command
 
@@ -243,10 +248,15 @@ class Cluster:
         return command
 
     def __call__(
-        self, *words: Word, env: dict[str, str] | None = None, cwd: Path | None = None, check: bool = True
+        self,
+        *words: Word,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        check: bool = True,
+        stdin: int = subprocess.DEVNULL,
     ) -> Result:
         """Runs it to its end. `check`: exit status 0 is meant."""
-        command = self.start(*words, env=env, cwd=cwd)
+        command = self.start(*words, env=env, cwd=cwd, stdin=stdin)
         result = command.finish(60)
         self._begun.remove(command)
         command.abandon()

@@ -79,7 +79,9 @@ close_input() {
   { exec 7<>"$dir/eof"; echo >&7; rm -f "$dir/eof"; exec 7<&-; } 2>/dev/null
 }
 
-# resize ROWS COLS
+# resize ROWS COLS: what has that size already is told of a change nevertheless, and draws all anew
 resize() {
-  [ ! -L "$dir/exit" ] && link_of tty && [ -c "$value" ] && stty rows "$1" cols "$2" <"$value"
+  { [ ! -L "$dir/exit" ] && link_of tty && [ -c "$value" ]; } || return
+  [ "$(stty size <"$value")" != "$1 $2" ] || stty cols $(($2 + 1)) <"$value"
+  stty rows "$1" cols "$2" <"$value"
 } 2>/dev/null
