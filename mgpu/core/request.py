@@ -225,11 +225,11 @@ def _indices(given: str, where: str) -> tuple[int, ...]:
         if not _INDICES.fullmatch(word.strip()):
             raise RequestError(f"{where}: '{read.shown(word.strip())}' is not a GPU index: write 0,1 or 0-3")
         low, _, high = word.strip().partition("-")
+        if int(low) > int(high or low):
+            raise RequestError(f"{where}: the range '{word.strip()}' runs backwards")
         found += range(int(low), int(high or low) + 1)
         if len(found) > _MAX_INDICES:
             raise RequestError(f"{where} names more than {_MAX_INDICES} GPUs of one node")
-    if not found:
-        raise RequestError(f"{where} names no GPU: write 0,1 or 0-3")
     double = next((index for index in found if found.count(index) > 1), None)
     if double is not None:
         raise RequestError(f"{where} names GPU {double} twice: each GPU is given once")

@@ -91,7 +91,8 @@ def test_all_resource_options() -> None:
         ({"nodelist": ""}, "-w names no node"),
         ({"gpu_ids": "0,x"}, "--gpu-ids '0,x': 'x' is not a GPU index: write 0,1 or 0-3"),
         ({"gpu_ids": ""}, "--gpu-ids '': '' is not a GPU index: write 0,1 or 0-3"),
-        ({"gpu_ids": "3-1"}, "--gpu-ids '3-1' names no GPU: write 0,1 or 0-3"),
+        ({"gpu_ids": "3-1"}, "--gpu-ids '3-1': the range '3-1' runs backwards"),
+        ({"gpu_ids": "0,3-1"}, "--gpu-ids '0,3-1': the range '3-1' runs backwards"),
         ({"gpu_ids": "0-999,0-999"}, "--gpu-ids '0-999,0-999' names more than 1000 GPUs of one node"),
         ({"node_gpu_ids": "node001:0,0"}, "--node-gpu-ids 'node001:0,0' names GPU 0 twice: each GPU is given once"),
         (
