@@ -35,6 +35,8 @@ def stay(
     elif given.input:
         stdin = Stdin(given.descriptor, again=given.again)
     master = session.master()
+    if joins:
+        master.reach()
     with Signals() as signals:
         waits_in_sight = os.isatty(2) and not options.get("quiet")
         wishes = ("session", "prospects") if waits_in_sight else ("session",)

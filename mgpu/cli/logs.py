@@ -76,6 +76,8 @@ def logs(session: Session, /, ids: tuple[str, ...], **given: Any) -> int:
     wanted = Wanted(**given)
     if wanted.follow and len(jobs) > MOST_FOLLOWED:
         raise bad_request(f"{len(jobs)} jobs are more than can be followed at once", f"name {MOST_FOLLOWED} at most")
+    if wanted.follow:
+        session.master().reach()
     with Signals() as signals:
         try:
             if len(jobs) == 1:

@@ -83,7 +83,7 @@ def follow(session: Session, prepared: Prepared, read: Given = NOTHING) -> int:
         options.pop("error", None)
     session.patience_s = seconds(options, "connection_timeout")
     master = session.master()
-    master.reach()
+    master.log_in()
     bring(session, prepared)  # no job is queued yet: a signal just ends it
     try:
         with raising():

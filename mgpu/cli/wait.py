@@ -39,6 +39,7 @@ def wait(session: Session, /, ids: tuple[str, ...], any: bool, quiet: bool, stat
     if not ids:
         raise bad_request("which jobs?", "give numbers")
     paths = dict.fromkeys(map(job_path, ids))
+    session.master().reach()
     ended: list[dict[str, Any]] = []
     try:
         if any:

@@ -12,6 +12,7 @@ ignores.
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import select
@@ -51,6 +52,7 @@ class Dialer:
         self.timeout_s: float | None = None
         self.wake_fd = -1
         self.version = ""  # of the mgpu there, once connected
+        self._one_at_a_time = _thread.allocate_lock()
         self._idle: list[socket.socket] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._settings: dict[str, str] | None = None
@@ -58,6 +60,10 @@ class Dialer:
 
     def connect(self) -> socket.socket:
         """A stream to the master, from those kept or by a new ssh. Raises NoMaster."""
+        with self._one_at_a_time:  # the first ssh logs in, the others go through its connection
+            return self._connect()
+
+    def _connect(self) -> socket.socket:
         while self._idle:
             kept = self._idle.pop()
             if not select.select([kept], [], [], 0)[0]:
@@ -99,7 +105,8 @@ class Dialer:
             raise trouble.other_wire(self.head, self.version, mgpu.__version__)
         if "error" in told:
             error_there = told["error"]
-            raise NoMaster(f"{self.head.shown}: {error_there['message']}", str(error_there["hint"]))
+            message = "; ".join(str(error_there["message"]).splitlines())
+            raise NoMaster(f"{self.head.shown}: {message}", str(error_there["hint"]))
 
     # --- ssh's own command line ---
 

@@ -81,8 +81,15 @@ class Master:
                 time.sleep(pause_s)
 
     def reach(self) -> None:
-        """Logs in where that has to be done first: so a ^C at the question for a password is only that, and no wish
-        that may have been heard. Raises NoMaster."""
+        """Once, for what later rides out that the master is away: that it never was there is told. Raises NoMaster."""
+        if self.location.endpoint.dialer is not None:
+            self.log_in()
+        else:
+            self._patiently(self.start)
+
+    def log_in(self) -> None:
+        """Where that has to be done first: so a ^C at the question for a password is only that, and no wish that may
+        have been heard. Raises NoMaster."""
         dialer = self.location.endpoint.dialer
         if dialer is not None:
             self._patiently(lambda: dialer.keep(dialer.connect()))

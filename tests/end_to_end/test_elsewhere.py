@@ -151,7 +151,8 @@ def test_an_address_in_the_users_own_file(away: Elsewhere) -> None:
 )
 def test_what_keeps_us_away_is_told_in_a_line(away: Elsewhere, url: str, words: str) -> None:
     assert words in away.refused("queue", code=69, env={"MGPU_MASTER": url})
-    assert words in away.refused("srun", "true", code=69, env={"MGPU_MASTER": url})
+    for line in (["srun", "true"], ["logs", "-f", "1"], ["attach", "1"], ["wait", "1"]):
+        assert words in away.refused(*line, code=69, env={"MGPU_MASTER": url})
 
 
 def test_the_doctor_looks_at_the_way(away: Elsewhere) -> None:
