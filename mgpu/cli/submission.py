@@ -48,7 +48,7 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     of_their_file = {key: value for key, value in {**own.options, **beside_it}.items() if value != ""}
     options = resolve(given, os.environ, of_their_file, *directives(words, command, notices))
     export = str(options.get("export", ""))
-    told = wire_keys(kind) - ({"chdir"} if options.get("ship") else set())  # that is the place in the tree then
+    told = wire_keys(kind) - ({"chdir"} if "ship" in options else set())  # that is the place in the tree then
     body: dict[str, Any] = {
         "request_id": os.urandom(16).hex(),
         "kind": kind,
@@ -61,7 +61,7 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     if options.get("request_id"):
         body["key"] = options["request_id"]
     shipment = None
-    if options.get("ship"):
+    if "ship" in options:
         from mgpu.cli.ship import shipment_of
 
         shipment = shipment_of(options, os.getcwd())

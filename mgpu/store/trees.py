@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mgpu.core.errors import RequestError, StoreError
-from mgpu.core.tree import BLOCK, MOST_MEMBERS, TarReader
+from mgpu.core.tree import TarReader
 from mgpu.store.spool import in_words
 
 KEEP_S = 7 * 86_400.0  # after it was last wanted
 LATE_S = 3600.0  # a submission that names it may still be on its way
 TREES_OF_ONE = 20  # of the largest size: how much is kept of each user
 STEP_B = 1 << 18
+HEADERS_B = 64 << 20  # packed: names are much alike
+HALF = ".part"
 
 Key = tuple[int, str]  # uid, digest
 
@@ -69,9 +71,9 @@ class Trees:
             uid, room = int(folder.name), self.limit * TREES_OF_ONE
             for path, used, size in sorted(_files(folder), key=lambda file: -file[1]):
                 room -= size
-                age = now - used
-                spare = (uid, path.name.partition(".")[0]) not in needed and age > LATE_S
-                if spare and (age > KEEP_S or (self.limit and room < 0)):
+                age, half = now - used, path.suffix == HALF
+                spare = age > LATE_S and (half or (uid, path.name.partition(".")[0]) not in needed)
+                if spare and (half or age > KEEP_S or (self.limit and room < 0)):
                     with suppress(OSError):
                         path.unlink()
 
@@ -96,11 +98,11 @@ class Incoming:
         self._digest = digest
         self._reader = TarReader(limit)
         self._unzip = zlib.decompressobj(31)
-        self._most = limit + MOST_MEMBERS * 4 * BLOCK if limit else 0
+        self._most = limit + HEADERS_B if limit else 0
         self._received = 0
         self._lock = threading.Lock()  # who sends may go away while a piece is being written
         self._closed = False
-        self._made = path.with_name(f"{digest}.{secrets.token_hex(4)}.part")
+        self._made = path.with_name(f"{digest}.{secrets.token_hex(4)}{HALF}")
         try:
             for folder in (path.parent.parent, path.parent):
                 folder.mkdir(mode=0o700, exist_ok=True)

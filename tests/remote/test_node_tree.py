@@ -15,7 +15,7 @@ import pytest
 from mgpu.core.model import FailureClass
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.runner import Refusal
-from tests.remote.conftest import Workbench
+from tests.remote.conftest import Workbench, wait_until
 
 DIGEST = "ab" * 32
 FILES: Mapping[str, bytes] = {
@@ -113,6 +113,7 @@ def test_one_that_is_cut_on_its_way_is_not_there(bench: Workbench) -> None:
 
     with pytest.raises(RemoteError, match="cut"):
         bench.runner.send_tree(DIGEST, cut)
+    wait_until(lambda: not list(kept(bench).iterdir()), "the end of what was cut")
     again = Sent(data)
     assert bench.runner.send_tree(DIGEST, again.source) is None
     assert again.times == 1
@@ -141,6 +142,11 @@ def test_few_trees_are_kept(bench: Workbench) -> None:
     assert len(left) == 10
     assert DIGEST in left
     assert not {f"{number:064x}" for number in range(3)} & set(left)
+    half = kept(bench) / f"{DIGEST}.4711"
+    half.write_bytes(b"")
+    os.utime(half, (0, half.stat().st_mtime - 7200))
+    bench.runner.send_tree("cd" * 32, Sent(data).source)
+    assert not half.exists()
 
 
 def test_what_a_job_has_locked_goes_too(bench: Workbench) -> None:

@@ -131,6 +131,18 @@ def test_of_who_has_too_much_the_oldest_goes(tmp_path: Path) -> None:
     assert left == [0, *range(1, TREES_OF_ONE), oldest]
 
 
+def test_what_a_master_that_was_killed_left_half_goes(tmp_path: Path) -> None:
+    trees = Trees(tmp_path / "trees", 0)
+    incoming = trees.receive(UID, digest_of(b""))
+    [half] = (tmp_path / "trees" / str(UID)).iterdir()
+    needed = {(UID, digest_of(b""))}
+    trees.forget(needed, half.stat().st_mtime + LATE_S - 1)
+    assert half.exists()
+    trees.forget(needed, half.stat().st_mtime + LATE_S + 1)
+    assert not half.exists()
+    incoming.close()
+
+
 def test_a_disk_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "trees").write_text("in the way")
     with pytest.raises(StoreError, match="trees"):

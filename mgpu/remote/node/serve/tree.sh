@@ -11,12 +11,13 @@ op_tree() {
   if [ -f "$root/trees/$1" ] && touch -c "$root/trees/$1" 2>/dev/null; then end ok here; else end ok absent; fi
 }
 
-# take_tree DIGEST @BYTES: its name is given last, so what has it is whole
+# take_tree DIGEST @BYTES: its name is given last, so what has it is whole. What is cut on its way goes with this shell
 op_take_tree() {
   value=$root/trees
   [ -d "$value" ] || mkdir -p "$value" 2>/dev/null
   made=$value/$1.$$
   rm -f "$made"
+  trap 'rm -f "$made"' EXIT
   if spill "$2" "$made" && mv -f "$made" "$value/$1" 2>/dev/null; then
     few_trees
     end ok
@@ -24,11 +25,14 @@ op_take_tree() {
     rm -f "$made"
     end failed node "cannot write the shipped tree to $value (disk full or quota reached?)"
   fi
+  trap - EXIT
 }
 
-# few_trees: those that nobody wanted for a week go, and of those that nobody wanted for an hour all but the last ten
+# few_trees: those that nobody wanted for a week go, and of those that nobody wanted for an hour all but the last ten; and
+# what was left half
 few_trees() {
   "$find" "$root/trees" -maxdepth 1 -type f -mmin +10080 -exec rm -f {} +
+  "$find" "$root/trees" -maxdepth 1 -type f -name '*.*' -mmin +60 -exec rm -f {} +
   "$find" "$root/trees" -maxdepth 1 -type f -printf '%T@ %f\n' | sort -rn | "$tail" -n +11 | while read -r _ value; do
     "$find" "$root/trees/$value" -maxdepth 0 -mmin +60 -exec rm -f {} +
   done
