@@ -31,6 +31,7 @@ Run = Callable[..., Awaitable[Any]]
 HEAD = struct.Struct(">BHQ")  # kind, rank, offset
 KIND = {"stdout": 1, "stderr": 2}
 LOOK_AGAIN_S = 5.0  # should a wake-up ever be missed
+FIRST_LOOK_S = 0.5  # at a job that waits: by then the master has planned, and it is known why
 CLOSE_S = 2.0
 BURST = 32  # rounds of output between two looks at the state
 
@@ -166,11 +167,13 @@ class _Follower:
                 await self._event("end", job=look.job_json)
                 await self._socket.close()
             else:
-                if self._waited and look.job.state is JobState.PENDING:
+                pending = look.job.state is JobState.PENDING
+                if self._waited and pending:
                     await self._tell_prospects()
+                pause = LOOK_AGAIN_S if self._waited or not pending else FIRST_LOOK_S
                 self._waited = True
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), LOOK_AGAIN_S)
+                    await asyncio.wait_for(self._news.wait(), pause)
 
     async def _tell_state(self, look: Look) -> None:
         if look.signature != self._told:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 from mgpu import clock
 from mgpu.cli import outcome
@@ -225,7 +225,7 @@ class Follower:
         else:
             self._interrupted = now
             began = duration(now - self._began)
-            self._tell(f"{outcome.where_in_short(self._job)}, followed for {began}; ^C again within 1 s ends it")
+            self._tell(f"{outcome.tasks_in_short(self._job)}; followed for {began}; ^C again within 1 s ends it")
 
     def _pass_on(self, number: int) -> None:
         body = {"ids": [self._job_id], "signal": str(number), "full": True}
@@ -265,7 +265,7 @@ class Follower:
         """The older options end only the following; --immediate takes the job back."""
         immediate = self._limits["immediate"]
         waits = self._job["state"] == "PENDING" and self._stop_status is None
-        if waits and immediate is not None and now - self._began > immediate:
+        if waits and immediate is not None and now - self._began > immediate and not self._begins():
             reason = outcome.why(self._job)
             because = f"; it waited: {reason}" if reason else ""
             unmet = f"did not start within {immediate:g} s (--immediate): taken off the queue"
@@ -276,6 +276,12 @@ class Follower:
             limit = self._limits[key]
             if limit is not None and start is not None and now - start > limit:
                 raise Leave(STOPPED_FOLLOWING, f"stopped following after {limit:g} s (--{key.replace('_', '-')})")
+
+    def _begins(self) -> bool:
+        """It was given its GPUs just now, and that is about to be told; else it is known now why it waits."""
+        with suppress(MasterError):
+            self._job = self._master.call("GET", f"/v1/jobs/{self._job_id}")
+        return bool(self._job["state"] != "PENDING")
 
     # --- what we say ---
 

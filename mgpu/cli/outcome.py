@@ -38,6 +38,8 @@ def ending(job: dict[str, Any], stopped_by_us: int | None = None) -> str:
     """The last line: says which exit status it was, and of which node."""
     state, code = job["state"], job.get("exit_code")
     text = f"job {job['job_id']} {state}"
+    if state == "TIMEOUT":
+        text += ended_on(job)
     if state in ("COMPLETED", "FAILED") and code is not None:
         text += f", {exit_words(code, ended_on(job), guess=job.get('reason') != 'OutOfMemory')}"
     because = "" if told_by_exit_code(job) else why(job)
@@ -118,6 +120,20 @@ def where(job: dict[str, Any]) -> list[str]:
 def where_in_short(job: dict[str, Any]) -> str:
     parts = job.get("allocation") or ()
     return f"{_runs_on(job)} {f'{len(parts)} nodes: ' if len(parts) > 1 else ''}{placed(job)}"
+
+
+def tasks_in_short(job: dict[str, Any]) -> str:
+    """Where it runs, and what there is to say of ranks that do not simply run."""
+    odd = [
+        f"rank {part['rank']} on {part['node']}: {_TASK_WORDS.get(part['state'], part['state'])}"
+        + (f" with exit {part['exit_code']}" if part.get("exit_code") is not None else "")
+        for part in job.get("allocation") or ()
+        if part["state"] != "RUNNING"
+    ]
+    return "; ".join([where_in_short(job), *odd])
+
+
+_TASK_WORDS = {"STARTING": "about to begin", "STOPPING": "being ended", "LOST": "contact lost", "ENDED": "ended"}
 
 
 def _runs_on(job: dict[str, Any]) -> str:

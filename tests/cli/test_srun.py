@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.cli.outcome import ending, exit_status, where, where_in_short
+from mgpu.cli.outcome import ending, exit_status, tasks_in_short, where, where_in_short
 from mgpu.cli.sink import expand
 from tests.client.peer import CUT, Peer, end, job, output, state
 
@@ -26,7 +26,7 @@ ENDINGS: list[tuple[dict[str, Any], int | None, int, str]] = [
     (job("FAILED", exit_code=3), None, 3, "job 17 FAILED, exit 3 on gpu01"),
     (job("FAILED", exit_code=137, **NON_ZERO), None, 137, f"job 17 FAILED, exit 137 on gpu01: {KILLED}"),
     (job("FAILED", exit_code=None, detail="no such directory"), None, 1, "job 17 FAILED (no such directory)"),
-    (job("TIMEOUT", exit_code=143), None, 124, "job 17 TIMEOUT"),
+    (job("TIMEOUT", exit_code=143), None, 124, "job 17 TIMEOUT on gpu01"),
     (job("NODE_FAIL"), None, 70, "job 17 NODE_FAIL"),
     (job("CANCELLED", reason="Cancelled", detail="by bob"), None, 143, "job 17 CANCELLED (by bob)"),
     (job("CANCELLED", detail="by alice"), 130, 130, "job 17 CANCELLED (by ^C)"),
@@ -50,6 +50,16 @@ def test_where_a_job_of_several_nodes_runs_is_a_line_each() -> None:
         "gpu02 (10.0.0.2), GPU 3 [GPU-c]",
     ]
     assert where_in_short(job("RUNNING", attempt=2)) == "job 17 (attempt 2) runs on gpu01:0-1"
+
+
+def test_the_state_of_the_tasks_is_told_where_it_is_not_just_that_they_run() -> None:
+    first = job("RUNNING")["allocation"][0]
+    others = [{**first, "rank": 1, "state": "LOST"}, {**first, "rank": 2, "state": "ENDED", "exit_code": 3}]
+    assert tasks_in_short(job("RUNNING", allocation=[first])) == "job 17 runs on gpu01:0-1"
+    assert tasks_in_short(job("RUNNING", allocation=[first, *others])) == (
+        "job 17 runs on 3 nodes: gpu01:0-1 gpu01:0-1 gpu01:0-1; rank 1 on gpu01: contact lost; "
+        "rank 2 on gpu01: ended with exit 3"
+    )
 
 
 def test_streams_stay_apart_and_byte_exact(peer: Peer, mgpu_process: Callable) -> None:
@@ -267,6 +277,28 @@ def test_notices_stand_below_where_the_job_runs(peer: Peer, mgpu: Callable) -> N
     notice = {"event": "notice", "text": "in the home directory"}
     peer.streams = [[notice, state("RUNNING"), end("COMPLETED", exit_code=0)]]
     assert mgpu("srun", "prog").err.startswith(WHERE + "mgpu: in the home directory\n")
+
+
+def after(peer: Peer, method: str, path: str) -> threading.Event:
+    """Set once such a request has come."""
+    come = threading.Event()
+    threading.Thread(target=lambda: (peer.wait_for(method, path), come.set()), daemon=True).start()
+    return come
+
+
+def test_immediate_asks_once_more_why_not(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = job("PENDING", reason="Resources", detail="all busy")
+    peer.streams = [[state("PENDING"), after(peer, "POST", "/v1/cancel"), end("CANCELLED")]]
+    ran = mgpu("srun", "--immediate=0", "prog")
+    assert (ran.status, "taken off the queue; it waited: Resources: all busy" in ran.err) == (75, True)
+
+
+def test_immediate_leaves_what_has_just_begun(peer: Peer, mgpu: Callable) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = job("RUNNING")
+    came = after(peer, "GET", "/v1/jobs/17")
+    peer.streams = [[state("PENDING"), came, state("RUNNING"), end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", "--immediate=0", "prog").status == 0
+    assert peer.bodies("POST", "/v1/cancel") == []
 
 
 def test_immediate_takes_the_job_back(peer: Peer, mgpu: Callable) -> None:

@@ -128,7 +128,7 @@ def test_wait_for_jobs(peer: Peer, mgpu: Callable) -> None:
     ran = mgpu("wait", "19", "17", "18", "19")
     assert (ran.status, [line.split(",")[0].split(" (")[0] for line in ran.out.splitlines()]) == (
         124,
-        ["job 19 TIMEOUT", "job 17 COMPLETED", "job 18 FAILED"],
+        ["job 19 TIMEOUT on gpu01", "job 17 COMPLETED", "job 18 FAILED"],
     )
     assert mgpu("wait", "-Q", "17", "18") == (3, "job 18 FAILED, exit 3 on gpu01\n", "")
     assert mgpu("wait", "--any", "20_4", "18") == (3, "job 18 FAILED, exit 3 on gpu01\n", "")

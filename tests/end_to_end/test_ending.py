@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 
@@ -127,7 +128,7 @@ def test_cancelled_by_another(cluster: Cluster) -> None:
 def test_time_limit(cluster: Cluster) -> None:
     result = cluster("srun", "-t", "0:02", "sh", "-c", "echo begun; sleep 600", check=False)
     assert (result.code, result.out) == (124, "begun\n")
-    assert "TIMEOUT (time limit reached)" in result.told[-1]
+    assert re.search(r"TIMEOUT on node00. \(time limit reached\)", result.told[-1])
     cluster.idle()
 
 
