@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -59,7 +60,7 @@ class Person:
         return [unshare, "--mount", "--", *inside]
 
     def __call__(self, *words: str) -> Result:
-        command = Command(self._argv(words), self._environ, Path("/"))
+        command = Command(self._argv(words), self._environ, Path("/"), subprocess.DEVNULL)
         self._begun.callback(command.abandon)
         return command.finish(90)
 
