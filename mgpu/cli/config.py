@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def check(session: Session, /, file: str | None) -> int:
     from mgpu.config.policies import load_policies
     from mgpu.core.errors import ConfigError
 
+    if not (file or session.config or os.environ.get("MGPU_CONFIG")):
+        session.require_here("config check without FILE")
     path = file or session.config_path()
     try:
         loaded = load(Path(path).absolute() if path else None)
@@ -85,7 +88,7 @@ def ask_to_reload(session: Session, all_nodes: bool = False) -> Any:
         try:
             return session.master(start_if_missing=False).call("POST", "/v1/reload", body)
         except NoMaster:
-            if not is_held(session.location().state_dir):
+            if session.head() is not None or not is_held(session.location().state_dir):
                 raise
             time.sleep(AGAIN_S)
     return session.master(start_if_missing=False).call("POST", "/v1/reload", body)

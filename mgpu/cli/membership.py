@@ -104,6 +104,7 @@ def add(session: Session, /, name: str, **given: Any) -> int:
     for key, value in given.items():
         if value == "":
             raise bad_request(f"--{key.replace('_', '-')} is empty", "leave it out")
+    session.require_here("node add")
     added = Added(session.config_path())
     added.change("".join([*added.lines, entry(check_name(name), given)]))
     for trouble in unknown_names([node for node in added.nodes if str(node.name) not in added.known]):
@@ -115,6 +116,7 @@ def add(session: Session, /, name: str, **given: Any) -> int:
 @command(Argument("name", "NODE"), examples="\nExample:\n  mgpu node remove gpu05\n")
 def remove(session: Session, /, name: str) -> int:
     """Take away a node that `node add` wrote. One that still has jobs stays."""
+    session.require_here("node remove")
     added = Added(session.config_path())
     mine = re.compile(rf"  - \{{node_id: {re.escape(text(name))}[,}}]")
     left = [line for line in added.lines if not mine.match(line)]

@@ -66,6 +66,12 @@ class Session:
 
         return parse_head(url)
 
+    def require_here(self, what: str) -> None:
+        """For what reads or changes the master's configuration. Raises MasterError when that lies elsewhere."""
+        head = self.head()
+        if head is not None:
+            raise bad_request(f"{what}: the configuration is the master's, on {head.shown}", "log in there and do it")
+
     def location_here(self) -> Location:
         """For what is the master, or stands beside it: a name for one elsewhere, meant for this user's other commands
         (or coming from a home that machines share), counts for nothing. Raises MasterError."""

@@ -69,10 +69,11 @@ class Dialer:
             if not select.select([kept], [], [], 0)[0]:
                 return kept
             kept.close()  # the other side has closed it
-        ours, theirs = socket.socketpair()
         mark = os.urandom(8).hex()
+        argv = self._argv(mark)
+        ours, theirs = socket.socketpair()
         with theirs, open(_scratch(), "w+b") as said:
-            process = subprocess.Popen(self._argv(mark), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=said)
+            process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=said)
             theirs.close()
             try:
                 self._begin(_first_line(ours, begin_word(mark), self.wake_fd), process, said.fileno())
@@ -85,6 +86,14 @@ class Dialer:
 
     def keep(self, connection: socket.socket) -> None:
         self._idle.append(connection)
+
+    def close(self) -> None:
+        """Ends what was kept, and whatever still runs."""
+        while self._idle:
+            self._idle.pop().close()
+        for process in self._processes:
+            if _wait(process) is None:
+                _end(process)
 
     def _begin(self, line: str | None, process: subprocess.Popen[bytes], said: int) -> None:
         """`line`: what mgpu said there first, None = it did not. Raises NoMaster."""

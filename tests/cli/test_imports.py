@@ -57,3 +57,26 @@ def test_quick_commands_load_nothing_heavy(peer: Peer, line: list[str]) -> None:
     ours = {name for name in loaded if name.startswith("mgpu.")}
     allowed = ("mgpu.cli", "mgpu.client", "mgpu.clock", "mgpu.lean_typing")
     assert [name for name in ours if not name.startswith(allowed)] == []
+
+
+def test_the_heads_half_loads_nothing_heavy(peer: Peer) -> None:
+    """It is started once a command of a client elsewhere."""
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "mgpu", "dial-stdio", "abc"],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        input=b"GET /v1/status HTTP/1.0\r\n\r\n",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.stdout.startswith(b"\nmgpu-abc {"), ran.stderr
+    assert b'\r\n\r\n{"pid": ' in ran.stdout
+    loaded = {line.rpartition(b"|")[2].strip().decode() for line in ran.stderr.splitlines() if b"|" in line}
+    assert {"mgpu.cli.dial_stdio", "mgpu.client.relay"} <= loaded
+    assert {name for name in loaded if name.startswith("mgpu.")} & {
+        "mgpu.core",
+        "mgpu.config",
+        "mgpu.client.dial",
+    } == set()
+    site = {"typing", "pathlib", "importlib.metadata"}  # of start-up files of this Python, not ours
+    assert loaded & (HEAVY - site) == set()

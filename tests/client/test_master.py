@@ -65,3 +65,16 @@ def test_the_same_wish_is_sent_again_until_it_is_answered(tmp_path: Path, cuts: 
         mortal.close()
     assert len(mortal.wishes) == min(cuts + 1, TRIES)
     assert len(set(mortal.wishes)) == 1
+
+
+def test_a_named_master_is_waited_for_as_long_as_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "mgpu.sock"
+    place = Location("", "", Endpoint(str(path), None, (os.getuid(),)), False)
+    with pytest.raises(NoMaster, match="no master answers"):
+        Master(place).call("GET", STATUS)
+    made: list[Mortal] = []
+    threading.Timer(0.5, lambda: made.append(Mortal(path, 0))).start()
+    try:
+        assert Master(place, patience_s=60).call("GET", STATUS) == {"job_id": 7}
+    finally:
+        made[0].close()
