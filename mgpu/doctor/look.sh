@@ -26,6 +26,7 @@ look_at_tools() {
     case $value in setsid | flock) ;; *) continue ;; esac
     case $(readlink "$found") in *busybox) printf "util-linux's %s\n" "$value" ;; esac
   done
+  for value in tar gzip; do command -v $value >/dev/null || printf '%s (for --ship)\n' "$value"; done
   [ -n "$bound" ] || ! command -v timeout >/dev/null || printf '%s\n' 'a timeout that takes -k'
 }
 

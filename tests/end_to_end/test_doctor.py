@@ -118,6 +118,9 @@ ODDITIES = {
     "no flock": (
         "mv /usr/bin/flock /usr/bin/moved", "mv /usr/bin/moved /usr/bin/flock", "failure", "tools", "missing: flock",
     ),
+    "no tar": (
+        "mv /usr/bin/tar /usr/bin/moved", "mv /usr/bin/moved /usr/bin/tar", "warning", "tools", "tar (for --ship)",
+    ),
     "logind ends what is left": (
         r"""printf '%s\n' '#!/bin/sh' "printf 'b true\nas 0\nas 1 \"root\"\n'" >/usr/local/bin/busctl
         chmod 755 /usr/local/bin/busctl""",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -93,6 +94,36 @@ def test_what_is_too_large_or_elsewhere_is_refused_before_anything_is_queued(
     assert "the largest: weights (0.2 MiB)" in told
     assert "-D /tmp: no folder of the tree" in small.refused("srun", "--ship", "-D", "/tmp", "true", cwd=repository)
     assert small.json("queue")["jobs"] == small.json("history")["jobs"] == []
+
+
+@pytest.fixture
+def own(make_lab: LabMaker, make_cluster: ClusterMaker) -> Cluster:
+    """Two nodes that a test may hurt."""
+    return make_cluster(make_lab(nodes=2))
+
+
+def test_a_node_without_tar_is_avoided_for_this_job(own: Cluster, repository: Path) -> None:
+    own.lab.node("node001").run("mv /usr/bin/tar /usr/bin/moved", user="root")
+    job_id = own.submit("--ship", "-G", 1, "cat value", cwd=repository)
+    job = own.await_job(job_id, "COMPLETED")
+    assert job["allocation"][0]["node"] == "node002"
+    assert "no tar in PATH, which unpacking a shipped tree needs" in job["attempts"][0]["reason"]
+    assert own.output(job_id) == "one\n"
+
+
+def test_a_master_that_dies_while_the_tree_is_on_its_way(own: Cluster, repository: Path) -> None:
+    node = own.lab.node("node001")
+    own("nodes")
+    (repository / "data").write_bytes(os.urandom(6 << 20))
+    node.fault("link", "rate", "20")
+    job_id = own.submit("--ship", "-w", "node001", "-G", 1, "wc -c <data", cwd=repository)
+    until("it is on its way", lambda: node.run("ls ~/.mgpu/*/*/trees/*.* || :").stdout)
+    os.kill(own.master_pid(), signal.SIGKILL)
+    node.fault("link", "ok")
+    own("queue")
+    own.await_job(job_id, "COMPLETED")
+    assert own.output(job_id).strip() == str(6 << 20)
+    assert own.job(job_id)["attempt"] == 1
 
 
 def test_it_is_sent_once_and_cleaned_away(make_lab: LabMaker, make_cluster: ClusterMaker, repository: Path) -> None:
