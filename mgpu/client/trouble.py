@@ -13,7 +13,7 @@ from mgpu.client.http import NoMaster
 OF_SSH = 255  # ssh's exit status for a trouble of its own
 # A terminal's colours and a shell's complaints about a missing one are not what went wrong.
 _NOISE = re.compile(
-    r"\x1b\[[0-9;]*[A-Za-z]|^(?:stty|tput|mesg|bash: (?:cannot set|no job)|Warning: Permanently).*$", re.M
+    r"\x1b\[[0-9;]*[A-Za-z]|^(?:stty|tput|mesg|bash: (?:cannot set|no job)|\*\* |Warning: Permanently).*$", re.M
 )
 
 # (ssh's words, what is so, what to do, whether it stays so however often it is tried)
@@ -25,8 +25,8 @@ _TABLE: tuple[tuple[str, str, str, bool], ...] = (
         True,
     ),
     (
-        r"Host key verification failed|No .* host key is known",
-        "the host key of {host} is not known here",
+        r"No .* host key is known for (?P<who>\S+) |Host key verification failed",
+        "the host key of {who} is not known here",
         "log in once by hand and compare its fingerprint: {ssh}",
         True,
     ),
@@ -37,8 +37,8 @@ _TABLE: tuple[tuple[str, str, str, bool], ...] = (
         True,
     ),
     (
-        r"Permission denied \((?P<ways>[^)]*)\)",
-        "{host} does not let {user} in (it takes {ways})",
+        r"(?:(?P<user>[^\s@]+)@(?P<who>\S+): )?Permission denied \((?P<ways>[^)]*)\)",
+        "{who} does not let {user} in (it takes {ways})",
         "try: {ssh}; is the user right (ssh://USER@{host}), and the key in your agent (ssh-add -l)?",
         True,
     ),
@@ -126,6 +126,8 @@ def explain(head: Head, said: str, status: int | None) -> NoMaster:
                 }
                 return NoMaster(what.format(**words), hint.format(**words), lasting)
         return NoMaster(f"ssh to {head.shown} failed: {last or 'it did not say why'}", f"try: {by_hand}")
+    if status is not None and status < 0:
+        return NoMaster(f"ssh to {head.shown} was ended by signal {-status}")
     if "dial-stdio" in said:
         return too_old(head)
     what_came = last or "it ran no command"

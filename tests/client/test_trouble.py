@@ -37,6 +37,12 @@ REFUSED = "ssh: connect to host 10.0.0.1 port 2222: Connection refused\r\n"
             True,
         ),
         (
+            "me@bastion: Permission denied (publickey).\r\nConnection closed by UNKNOWN port 65535\r\n",
+            "bastion does not let me in (it takes publickey)",
+            "ssh://USER@head",
+            True,
+        ),
+        (
             "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
             "too many keys",
             "IdentitiesOnly yes",

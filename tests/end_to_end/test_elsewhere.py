@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -62,6 +63,30 @@ def test_srun_streams_apart_and_ends_with_the_jobs_exit_code(away: Elsewhere) ->
     assert "b" in result.told
     assert "FAILED, exit 7" in result.told[-1]
     assert len(away.logins()) == 1
+
+
+def test_stdin_goes_along(away: Elsewhere) -> None:
+    data = os.urandom(3 << 20)
+    ran = subprocess.run(
+        [*map(os.fsdecode, away.argv(["srun", "-Q", "--", "sha256sum"]))],
+        env=away.environ,
+        input=data,
+        capture_output=True,
+        check=True,
+    )
+    assert ran.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+def test_a_terminal_there_outlives_a_cut(away: Elsewhere) -> None:
+    terminal = away.terminal("srun", "--pty", "sh")
+    terminal.read_until("$ " if os.getuid() else "# ")
+    terminal.type("echo a$((1+1))b\r")
+    terminal.read_until("a2b")
+    os.kill(away.logins()[-1], signal.SIGKILL)
+    terminal.type("echo c$((2+2))d\r")
+    terminal.read_until("c4d")
+    terminal.type("exit 5\r")
+    assert terminal.finish() == 5
 
 
 def test_a_cut_connection_is_made_again_and_no_byte_is_lost_or_doubled(away: Elsewhere) -> None:
@@ -144,7 +169,7 @@ def test_an_address_in_the_users_own_file(away: Elsewhere) -> None:
     [
         ("ssh://node001:1", "refuses connections at port 1"),
         ("ssh://nobody.invalid", "no machine called nobody.invalid is known"),
-        ("ssh://nobody@node001", "node001 does not let nobody in"),
+        ("ssh://nobody@node001", "does not let nobody in"),
         ("ssh://node002", "mgpu is not found on node002"),
         ("ssh://node001?mgpu=/no/mgpu", "/no/mgpu cannot be run on node001"),
     ],
