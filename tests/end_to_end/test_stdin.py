@@ -92,18 +92,13 @@ def test_a_terminal_is_a_terminal(cluster: Cluster) -> None:
     terminal = cluster.terminal("srun", "--pty", "sh")
     terminal.read_until("runs on")
     prompt(terminal, "stty size; echo at=$(tty)\r", "at=/dev/pts/")
-    prompt(terminal, "sleep 1000\r", "sleep 1000")
-    until("the end of sleep", lambda: interrupted(terminal))
+    prompt(terminal, "sh -c 'echo go$((0+1)); exec sleep 1000'\r", "go1")
+    prompt(terminal, "\x03echo after=$?\r", "after=130")
     prompt(terminal, "printf 'a\\033[31mb\\n'; echo tail=$((1+1))\r", "tail=2")
     assert "a\x1b[31mb\r\n" in terminal.text  # as it was written, no line end of ours
     terminal.type("exit 7\r")
     assert terminal.finish() == 7
     assert "FAILED, exit 7" in terminal.text
-
-
-def interrupted(terminal: Terminal) -> bool:
-    terminal.type("\x03echo after=$?\r")
-    return "after=130" in terminal.pump_text()
 
 
 def test_a_terminal_is_left_and_found_again(cluster: Cluster) -> None:
