@@ -20,21 +20,21 @@ from mgpu.master.link import NodeLink
 from mgpu.master.worker import Threads
 from mgpu.ops.context import Taken
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.feed import Feed
+from mgpu.remote.feed import PIECE_B, Feed
 
 log = logging.getLogger(__name__)
 
 KEPT_B = 4 << 20
-PIECE_B = 1 << 20  # in one request to the node
 AGAIN_S = 1.0
 Order = Callable[[Feed], None]
 
 
 class _Reader:
-    """A rank. `fed` None: its node has not said yet how far it is."""
+    """A rank. `fed` None: its node has not said yet how far it is. `sent`: what is on its way, too."""
 
     def __init__(self) -> None:
         self.fed: int | None = None
+        self.sent = 0
         self.ended = False
         self.size: tuple[int, int] | None = None  # that its terminal has
         self.busy = False  # a thread gives
@@ -120,6 +120,13 @@ class Stdin:
             reader.busy = True
             return True
 
+    def begin_to_give(self, attempt: int, rank: int, fed: int) -> None:
+        """What was on its way is lost, but for what the node says."""
+        with self._change:
+            if attempt == self._attempt:
+                self._readers[rank].sent = fed
+        self.reached(attempt, rank, fed)
+
     def reached(self, attempt: int, rank: int, fed: int) -> None:
         self._tell(attempt, rank, fed=fed)
 
@@ -127,8 +134,8 @@ class Stdin:
         """`over`: it will read nothing any more."""
         self._tell(attempt, rank, over=over)
 
-    def next(self, attempt: int, rank: int) -> Order | None:
-        """What is to be asked of the node, once there is something; None = no more by this thread."""
+    def next(self, attempt: int, rank: int, wait: bool = True) -> Order | None:
+        """What is to be asked of the node, once there is something; None = no more by this thread, or nothing now."""
         with self._change:
             while attempt == self._attempt:
                 reader = self._readers[rank]
@@ -136,21 +143,28 @@ class Stdin:
                     return None
                 if order := self._order(reader):
                     return order
-                if not self._news:
+                if not self._news or not wait:
                     return None
                 self._change.wait()
             return None
 
     def _order(self, reader: _Reader) -> Order | None:
-        size, fed, base = self._size, reader.fed, self._base
+        size, base = self._size, self._base
         if size is not None and size != reader.size:
             return self._resizing(reader, size)
-        if fed is None or base is None:
+        if reader.fed is None or base is None:
             return None
-        piece = bytes(self._kept[max(0, fed - base) : fed - base + PIECE_B])
+        piece = bytes(self._kept[max(0, reader.sent - base) : reader.sent - base + PIECE_B])
         if piece:
-            return lambda feed: feed.give(piece)
+            return self._giving(reader, piece)
         return None if reader.ended or not self._ended else self._ending(reader)
+
+    def _giving(self, reader: _Reader, piece: bytes) -> Order:
+        def order(feed: Feed) -> None:
+            reader.sent += len(piece)
+            feed.give(piece)
+
+        return order
 
     def _resizing(self, reader: _Reader, size: tuple[int, int]) -> Order:
         def order(feed: Feed) -> None:
@@ -253,9 +267,12 @@ class _Giver(NamedTuple):
         over = False
         try:
             with self.link.runner.feeding(name) as feed:
-                self.stdin.reached(attempt, rank, feed.fed)
-                while order := self.stdin.next(attempt, rank):
-                    order(feed)
+                self.stdin.begin_to_give(attempt, rank, feed.fed)
+                while (order := self.stdin.next(attempt, rank, wait=not feed.awaited)) or feed.awaited:
+                    if order:
+                        order(feed)
+                    else:
+                        feed.settle()
                     self.stdin.reached(attempt, rank, feed.fed)
         except RemoteError as error:
             over = error.trouble is Trouble.GONE

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from mgpu.remote import wire
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.shell import Talk
+from mgpu.remote.shell import FOR_EVER_S, Talk
 
 FIRST_ANSWER_S = 30.0  # the one before this may still be busy
-FOR_EVER_S = 1e8
+
+# Behind what is not acknowledged yet more may follow: together less than the window of a channel (2 MiB with OpenSSH),
+# so that sending does not wait for a job that does not read.
+PIECE_B = 512 << 10
+AHEAD = 3
 
 
 class Feed:
-    """`fed` is how many bytes the job's pipe has taken in all. Each call waits until that is known, which may take as
-    long as the job does not read. Raises RemoteError; trouble GONE: nobody reads any more. After another trouble only
-    the next Feed knows how much has arrived."""
+    """`fed` is how many bytes the job's pipe is known to have taken in all, `awaited` how many answers are to come. Of
+    those more than AHEAD are waited for, which may take as long as the job does not read. Raises RemoteError; trouble
+    GONE: nobody reads any more. After another trouble only the next Feed knows how much has arrived."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
         self.fed = 0
-        self._await(FIRST_ANSWER_S)
+        self.awaited = 1
+        self.settle(FIRST_ANSWER_S)
 
     def give(self, data: bytes) -> None:
+        """At most PIECE_B."""
         word, text = wire.encode_text(data)
         self._order(f"in {len(data)} {word}", text)
 
@@ -33,10 +39,14 @@ class Feed:
 
     def _order(self, line: str, text: bytes = b"") -> None:
         self._talk.say(line, text)
-        self._await(FOR_EVER_S)
+        self.awaited += 1
+        while self.awaited > AHEAD:
+            self.settle()
 
-    def _await(self, timeout_s: float) -> None:
+    def settle(self, timeout_s: float = FOR_EVER_S) -> None:
+        """Waits for the next answer."""
         name, *words = self._talk.hear(timeout_s)
+        self.awaited -= 1
         if name in ("fed", "over") and words[0].isascii() and words[0].isdigit():
             self.fed = int(words[0])
         if name == "over" or words == ["failed", "over"]:

@@ -19,6 +19,7 @@ from mgpu.remote.channel import Channel, Connection
 from mgpu.remote.errors import RemoteError, Trouble
 
 REQUEST_TIMEOUT_S = 20.0
+FOR_EVER_S = 1e8
 _MAX_REPLY = 16 * 1024 * 1024  # a node that answers without end is cut off
 _MAX_EVENT = 1 << 16  # a longer line of the events file is none of ours
 
@@ -219,7 +220,8 @@ class Talk:
         self._ended = False
 
     def say(self, line: str, text: bytes = b"") -> None:
-        self._shell._send(f"{line}\n", REQUEST_TIMEOUT_S, text)
+        """Where a window is full, it waits as long as it takes: a dead link is noticed all the same."""
+        self._shell._send(f"{line}\n", FOR_EVER_S if text else REQUEST_TIMEOUT_S, text)
 
     def hear(self, timeout_s: float) -> list[str]:
         """The words of the next line that is an answer."""

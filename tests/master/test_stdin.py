@@ -100,7 +100,7 @@ class Way:
         for rank, node in enumerate(self.nodes):
             if self.chance.random() < 0.3:
                 continue
-            self.master.reached(1, rank, node.fed)
+            self.master.begin_to_give(1, rank, node.fed)
             with self.master._change:
                 order = self.master._order(self.master._readers[rank])
             try:
@@ -158,7 +158,7 @@ def test_nothing_is_taken_before_all_ranks_are_there() -> None:
 def test_what_a_slow_rank_has_not_is_kept_and_makes_no_room() -> None:
     given = stdin(ranks=2)
     for rank in (0, 1):
-        given.reached(1, rank, 0)
+        given.begin_to_give(1, rank, 0)
     given.give(1, bytes(master.KEPT_B))
     assert not given.taken().room
     given.reached(1, 0, master.KEPT_B)

@@ -30,8 +30,10 @@ def test_what_is_given_is_read_byte_for_byte_up_to_its_end(bench: Workbench) -> 
         assert feed.fed == 0
         for piece in (b"-", data[:7000], data[7000:]):
             feed.give(piece)
-        assert feed.fed == 1 + len(data)
         feed.end()
+        while feed.awaited:
+            feed.settle()
+        assert feed.fed == 1 + len(data)
         assert bench.exit_of("1.1") == "0"
     assert bench.output("1.1") == b"-" + data
 
@@ -95,10 +97,27 @@ def test_the_end_of_the_job_is_told_to_the_giver(bench: Workbench) -> None:
     with bench.runner.feeding("1.1") as feed:
         feed.give(b"line\n")
         assert bench.exit_of("1.1") == "0"
-        with pytest.raises(RemoteError) as error:
-            feed.give(bytes(100_000))
+        with pytest.raises(RemoteError):
+            while True:
+                feed.give(b"more\n")
+    with pytest.raises(RemoteError) as error, bench.runner.feeding("1.1"):
+        pass
     assert error.value.trouble is Trouble.GONE
     assert bench.output("1.1") == b"line\n"
+
+
+def test_what_nobody_read_is_no_request(bench: Workbench) -> None:
+    assert bench.run("2.1", "exit 0") == "0"
+    begin(bench, "sleep 0.2")
+    with bench.login().shell() as shell:
+        talk = shell.begin("feed", "1.1")
+        talk.hear(10.0)
+        data = b"77 clean 2.1\n" * 40_000
+        with pytest.raises(RemoteError):  # over, and the shell is gone
+            talk.say(f"in {len(data)} @{len(data)}", data)
+            while talk.hear(10.0):
+                pass
+    assert (bench.place("2.1") / "script").exists()
 
 
 def test_a_job_that_is_given_input_ends_as_any_other(bench: Workbench) -> None:

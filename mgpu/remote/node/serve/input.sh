@@ -4,7 +4,7 @@
 #   in COUNT WORD   so many bytes, as `spill` takes them
 #   eof             there are no more
 #   size ROWS COLS  of its terminal
-# At first, and after each, is told how many bytes the job's pipe has taken in all: `MARK ID fed COUNT`, or `over COUNT`
+# At first, and after each, is told how many bytes the job's pipe has taken in all: `MARK ID fed COUNT`; last, `over COUNT`
 # where nobody reads them any more. Who is cut off ends by itself, when what it has is in the pipe; the next one waits.
 op_feed() {
   dir=$root/$1
@@ -24,7 +24,9 @@ op_feed() {
   value=$dir/stdin
   exec 7<>"$value"
   exec 6>"$value" 7<&-
-  word=fed
+  newline='
+'
+  case $(dd iflag=fullblock,count_bytes count=0 2>&1 </dev/null) in *"0 bytes"*) in_bytes=1 ;; *) in_bytes= ;; esac
   tell_fed
   while IFS= read -r line; do
     set -f
@@ -32,7 +34,7 @@ op_feed() {
     set -- $line
     set +f
     case $1 in
-      in) pass "$2" "$3" || word=over ;;
+      in) pass "$2" "$3" || nobody_reads ;;
       eof) close_input ;;
       size) resize "$2" "$3" ;;
       *) break ;;
@@ -44,22 +46,34 @@ op_feed() {
   end ok
 }
 
+# what is left of a piece must not be taken for requests: this shell ends
+nobody_reads() {
+  printf '%s\n' "$fed" 1<>"$dir/fed"
+  printf '%s %s over %s\n' "$mark" "$id" "$fed"
+  exit 0
+}
+
 # not cut to its new length: that needs no room on a full disk, and a count only becomes longer
 tell_fed() {
   fed=${fed:-0}
   printf '%s\n' "$fed" 1<>"$dir/fed"
-  printf '%s %s %s %s\n' "$mark" "$id" "$word" "$fed"
+  printf '%s %s fed %s\n' "$mark" "$id" "$fed"
 }
 
 # pass COUNT WORD
 pass() {
   case $2 in
     @*)
-      # one that tells how many bytes there were is told blocks, any other single bytes
-      case $(dd iflag=fullblock,count_bytes count=0 2>&1 </dev/null) in
-        *"0 bytes"*) value=$(dd bs=65536 iflag=fullblock,count_bytes count="${2#@}" 2>&1 >&6 | sed -n 's/ bytes.*//p') ;;
-        *) value=$(dd ibs=1 obs=4096 count="${2#@}" 2>&1 >&6 | sed -n 's/+.* in$//p') ;;
-      esac
+      # in its last line it tells how many bytes there were, or else, in its first one, how many it was told to take singly
+      if [ -n "$in_bytes" ]; then
+        value=$(dd bs=65536 iflag=fullblock,count_bytes count="${2#@}" 2>&1 >&6)
+        value=${value##*"$newline"}
+        value=${value%% *}
+      else
+        value=$(dd ibs=1 obs=4096 count="${2#@}" 2>&1 >&6)
+        value=${value%%+*}
+      fi
+      case $value in *[!0-9]*) value=0 ;; esac
       # a link that is cut off in the middle leaves less than that
       fed=$((fed + ${value:-0}))
       [ "${value:-0}" = "$1" ] || return
