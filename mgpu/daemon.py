@@ -25,6 +25,7 @@ from mgpu.core.errors import ConfigError, MgpuError
 from mgpu.master.links import make_links
 from mgpu.master.master import KNOWN_HOSTS, Master
 from mgpu.ops import reload as operations
+from mgpu.ops import trees
 from mgpu.ops.context import Caller, Context
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -94,6 +95,7 @@ def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], b
     held = _identities(anchors)
     _take_signals(master, context)
     master.load()
+    trees.tidy(context)
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
     try:

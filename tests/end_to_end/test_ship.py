@@ -96,6 +96,19 @@ def test_what_is_too_large_or_elsewhere_is_refused_before_anything_is_queued(
     assert small.json("queue")["jobs"] == small.json("history")["jobs"] == []
 
 
+def test_a_master_that_begins_removes_what_nobody_needs(make_cluster: ClusterMaker, cluster: Cluster) -> None:
+    fresh = make_cluster(cluster.lab)
+    folder = fresh.state_dir / "trees" / str(os.getuid())
+    folder.mkdir(parents=True, mode=0o700)
+    fresh.state_dir.chmod(0o700)
+    old, new = (folder / f"{digit * 64}.tar.gz" for digit in "ab")
+    for path in (old, new):
+        path.write_bytes(b"")
+    os.utime(old, (1e9, 1e9))
+    fresh("queue")
+    assert [path for path in (old, new) if path.exists()] == [new]
+
+
 @pytest.fixture
 def own(make_lab: LabMaker, make_cluster: ClusterMaker) -> Cluster:
     """Two nodes that a test may hurt."""
