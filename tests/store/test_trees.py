@@ -69,6 +69,14 @@ def test_a_tree(trees: Trees, tmp_path: Path) -> None:
     assert kept.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("piece", [7, 1000, 1 << 20])
+def test_what_packs_well_comes_whole(trees: Trees, piece: int) -> None:
+    tar = tar_of(data=bytes(1 << 20))
+    data = gzip.compress(tar)
+    put(trees, data, digest_of(tar), [piece] * (len(data) // piece))
+    assert trees.wanted(UID, digest_of(tar))
+
+
 def test_what_is_not_the_tree_of_that_name_leaves_nothing(trees: Trees, tmp_path: Path) -> None:
     tar = tar_of()
     digest, data = digest_of(tar), gzip.compress(tar)
