@@ -290,9 +290,15 @@ def _doubt(case: Case, last: Attempt | None, runs: Sequence[Run], facts: Facts) 
     return "no such end was caused"
 
 
+DAMAGED = 98  # what job.sh ends with then
+
+
 def _codes(case: Case, attempt: Attempt) -> Iterator[Violation]:
     """Of an attempt on one node that ended by itself."""
     runs = case.runs.get(attempt["attempt"], [])
+    for run in runs:
+        if run.code == DAMAGED:
+            yield case.violation("trees are whole", f"{run.name} has found what was shipped damaged")
     if len(attempt["allocation"]) == 1 and attempt["failure"] in ("", "exit"):
         told = attempt["exit_code"]
         for run in runs:

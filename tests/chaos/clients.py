@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -14,6 +16,7 @@ from tests.chaos.checker import Ending
 from tests.chaos.plans import JobPlan
 from tests.end_to_end.cluster import Cluster
 
+TREE_B = 3 << 20
 JOB = Path(__file__).with_name("job.sh")
 
 
@@ -51,15 +54,30 @@ class Clients:
     # --- what they do -----------------------------------------------------------------------------------------------
 
     def begin(self, plan: JobPlan) -> None:
+        options = [*plan.options(), *self._ship(plan)]
         command = ["--", "/bin/sh", "-c", JOB.read_text(), JOB.name]
         if plan.kind == "srun":
-            words = ["srun", *plan.options(), *command, *plan.arguments()]
+            words = ["srun", *options, *command, *plan.arguments()]
         elif plan.kind == "argv":
-            words = ["--json", "submit", *plan.options(), *command, *plan.arguments()]
+            words = ["--json", "submit", *options, *command, *plan.arguments()]
         else:
-            words = ["--json", "submit", *plan.options(), str(JOB), *plan.arguments()]
+            words = ["--json", "submit", *options, str(JOB), *plan.arguments()]
         stdout, stderr = self._folder / f"{plan.serial}.out", self._folder / f"{plan.serial}.err"
         self._by_serial[plan.serial] = Client(plan, self._start(words, stdout, stderr), stdout, stderr)
+
+    def _ship(self, plan: JobPlan) -> list[str]:
+        """The tree that goes along, with the sums of what is in it."""
+        if not plan.tree:
+            return []
+        folder = self._folder / ("tree" if plan.tree == "shared" else f"tree-{plan.serial}")
+        if not folder.exists():
+            (folder / "sub").mkdir(parents=True)
+            data = {"sub/large": os.urandom(TREE_B), "small": plan.name.encode()}
+            for name, content in data.items():
+                (folder / name).write_bytes(content)
+            sums = "".join(f"{hashlib.md5(content).hexdigest()}  {name}\n" for name, content in data.items())
+            (folder / "sums").write_text(sums)
+        return [f"--ship={folder}"]
 
     def kill(self, serial: int) -> bool:
         client = self._by_serial[serial]

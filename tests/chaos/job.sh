@@ -7,7 +7,7 @@
 # Each step says a line of WIDTH times the byte FILL (octal) on stdout and a short one on stderr, and lasts a fifth of a
 # second. TRAITS, with commas between: child, hidden (children that are left behind, the second without environment),
 # stubborn (ignores TERM), neat (exits with 3 on TERM), fail-once (CODE 9 in its first attempt), own-kill (ends by KILL,
-# CODE must be 137).
+# CODE must be 137), tree (CODE becomes 98 where what was shipped is not as it was).
 #
 # Lines of the record, each `UPTIME WORD ...`: `begin PID BOOT GPUS`, `say STREAM NUMBER WIDTH FILL`, `unsaid STREAM
 # NUMBER` (it could not be written), `term`, `sum STREAM SIZE MD5` (of the file behind the stream), `end CODE`.
@@ -48,6 +48,7 @@ has stubborn && trap '' TERM
 has neat && trap 'note term; note end 3; exit 3' TERM
 has child && setsid sleep 1000 </dev/null >/dev/null 2>&1 5>&- &
 has hidden && env -i /bin/sh -c 'trap "" TERM; setsid sleep 1000' </dev/null >/dev/null 2>&1 5>&- &
+has tree && ! md5sum -c --status sums && code=98
 has fail-once && [ "$MGPU_ATTEMPT" = 1 ] && code=9
 
 step=0

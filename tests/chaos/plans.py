@@ -47,6 +47,7 @@ class JobPlan:
     retries: int = 0
     cancel_after: float | None = None  # since it was submitted; of an srun: by ^C
     kill_client_after: float | None = None
+    tree: str = ""  # shared, own: a working tree goes along, that of others too or one that nobody else has
 
     @property
     def name(self) -> str:
@@ -60,12 +61,14 @@ class JobPlan:
             str(self.code),
             str(self.width),
             self.fill,
-            ",".join(self.traits) or "-",
+            ",".join((*self.traits, *(["tree"] if self.tree else []))) or "-",
         )
 
     def options(self) -> Words:
         """Of srun and submit."""
-        words = ["-J", self.name, "-G", str(self.gpus), "-D", "/"]
+        words = ["-J", self.name, "-G", str(self.gpus)]
+        if not self.tree:
+            words += ["-D", "/"]
         if self.nodes > 1:
             words += ["-N", str(self.nodes)]
         if self.limit_s is not None:
@@ -139,6 +142,8 @@ def _job(random: Random, serial: int, at: float, settings: Settings) -> JobPlan:
         retries=retries,
         cancel_after=cancel_after,
         kill_client_after=kill_client_after,
+        # of a generator of its own, so that seeds mean what they meant
+        tree=Random(f"{settings.seed}/tree/{serial}").choice(["", "", "", "", "shared", "shared", "own"]),
     )
 
 

@@ -160,6 +160,7 @@ BROKEN: dict[str, tuple[Callable[[], Facts], str]] = {
         "one attempt at a time",
     ),
     "other GPUs than were told": (lambda: facts(job(), run(record(gpus="1"))), "truth about places"),
+    "a damaged tree": (lambda: facts(job("FAILED", 98, "NonZeroExitCode"), run(record(code=98))), "trees are whole"),
     "a wrong exit code": (lambda: facts(job("FAILED", 3, "NonZeroExitCode"), run(record(code=4))), "exact ends"),
     "a success that was none": (lambda: facts(job(), run(record(steps=2, code=None))), "exact ends"),
     "a success of which only one node knows": (lambda: facts(job(), run(record()), plan=plan(nodes=2)), "exact ends"),
