@@ -10,6 +10,7 @@ import mgpu
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client import http, start
+from mgpu.client.hearing import silent_for_s
 from mgpu.client.http import MasterError
 from mgpu.client.relay import relay
 from mgpu.lean_typing import Any
@@ -23,10 +24,11 @@ It is run for you by MGPU_MASTER=ssh://user@here, from another machine.
 @command(
     Argument("mark", "WORD"),
     Option("--no-start", "", "Start no master if none runs."),
+    Option("--silence", "S", "End when nothing has come from the client's machine for S seconds.", least=1),
     has_json=False,
     examples=EXAMPLES,
 )
-def dial_stdio(session: Session, /, mark: str, no_start: bool) -> int:
+def dial_stdio(session: Session, /, mark: str, no_start: bool, silence: int | None) -> int:
     """Connect stdin and stdout with the master here, as a local command of this user. The first line begins with WORD:
     all before it was printed by start-up files."""
     told: dict[str, Any] = {"wire": WIRE, "version": mgpu.__version__}
@@ -38,8 +40,18 @@ def dial_stdio(session: Session, /, mark: str, no_start: bool) -> int:
     connection.settimeout(None)
     say_first(mark, told)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what comes by ssh's stderr is ssh's own from here on
-    relay(connection)  # the other direction, which may wait for a client that says no more, ends with us
+    # the other direction, which may wait for a client that says no more, ends with us
+    relay(connection, lives=lambda: is_heard(silence))
     return 0
+
+
+def is_heard(limit_s: int | None) -> bool:
+    """Whether the client's machine has said anything lately, as far as that can be told."""
+    login = os.environ.get("SSH_CONNECTION", "")
+    if limit_s is None or not login:
+        return True
+    silent_s = silent_for_s(login)
+    return silent_s is None or silent_s < limit_s
 
 
 def to_master(session: Session, may_start: bool) -> socket.socket:

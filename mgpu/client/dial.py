@@ -35,6 +35,7 @@ PATIENCE_AGAIN_S = 10  # of one that stood before: it is tried again and again
 BEGIN_S = 300.0  # a password is typed, a master starts
 NOISE_LIMIT_B = 1 << 20
 ALIVE_S, ALIVE_TIMES = 10, 2  # a dead link is noticed within half a minute
+SILENCE_S = 60  # after which those at the head take us for gone
 LAST_WORDS_S = 1.0  # of an ssh that is being ended
 # As scp and sftp do: this connection is for one purpose, whatever ssh_config adds to a login.
 BARE = ("-T", "-a", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none")
@@ -124,7 +125,7 @@ class Dialer:
         options = [*BARE, SPOKEN, *self._unless_configured(), *self._sharing()]
         if not _can_ask():
             options.append("-oBatchMode=yes")
-        command = remote_command(self.head, mark, self.start_there)
+        command = remote_command(self.head, mark, self.start_there, self._silence_s())
         return ["/bin/sh", "-c", UNTOUCHED, "ssh", *options, *self.head.login, command]
 
     def _unless_configured(self) -> list[str]:
@@ -134,10 +135,21 @@ class Dialer:
             options.append(f"-oConnectTimeout={max(1, round(self.timeout_s))}")
         elif settings.get("connecttimeout", "none") == "none":
             options.append(f"-oConnectTimeout={PATIENCE_AGAIN_S if self.version else PATIENCE_S}")
-        unset = "300" if settings.get("batchmode") == "yes" else "0"  # the former is Debian's own default
-        if settings.get("serveraliveinterval", "0") in ("0", unset):
+        if not self._alive_s():
             options += [f"-oServerAliveInterval={ALIVE_S}", f"-oServerAliveCountMax={ALIVE_TIMES}"]
         return options
+
+    def _alive_s(self) -> int:
+        """After how many seconds of silence ssh_config has the other side asked for a sign of life; 0 = never."""
+        value = self.configured().get("serveraliveinterval", "0")
+        debians_own = value == "300" and self.configured().get("batchmode") == "yes"
+        return int(value) if value.isdigit() and not debians_own else 0
+
+    def _silence_s(self) -> int:
+        """Of a machine that lives, more than that is never heard."""
+        if self.configured().get("controlpath", "none") != "none":
+            return 0  # the connection may have been made with other settings
+        return max(SILENCE_S, 3 * self._alive_s())
 
     def _sharing(self) -> list[str]:
         if self.configured().get("controlpath", "none") != "none":

@@ -60,12 +60,15 @@ def parse_head(url: str) -> Head:
     return Head(match["address"] or match["host"], match["user"] or "", port, path or "")
 
 
-def remote_command(head: Head, mark: str, start: bool) -> str:
-    """What ssh is to run. A program found there that cannot be run (a record of what was removed) is passed over."""
+def remote_command(head: Head, mark: str, start: bool, silence_s: int = 0) -> str:
+    """What ssh is to run. A program found there that cannot be run (a record of what was removed) is passed over.
+    `silence_s`: after so many seconds without a word from us we are gone; 0 = who knows."""
     places = [f'"$HOME/{LAUNCHER}"', LAUNCHER_OF_ALL, "mgpu"]
     if head.mgpu:
         places = [f'"$HOME{head.mgpu[1:]}"' if head.mgpu.startswith("~/") else f'"{head.mgpu}"']
-    words = f"dial-stdio {mark}" if start else f"dial-stdio --no-start {mark}"
+    options = "" if start else "--no-start "
+    options += f"--silence {silence_s} " if silence_s else ""
+    words = f"dial-stdio {options}{mark}"
     script = (
         f'for m in {" ".join(places)}; do command -v "$m" >/dev/null 2>&1 || continue; "$m" {words}; s=$?; '
         f'test $s = 126 || test $s = 127 || exit $s; done; echo; echo "{begin_word(mark)} {NO_MGPU}"'

@@ -9,14 +9,19 @@ from __future__ import annotations
 import _thread
 import os
 import socket
+import time
+from collections.abc import Callable
 from contextlib import suppress
 
 PIECE_B = 1 << 18
+LOOK_S = 5.0
 
 
-def relay(connection: socket.socket, source: int = 0, sink: int = 1) -> None:
-    """Returns when the master has said all. It is told the end of `source`; what it answers then is still passed on."""
+def relay(connection: socket.socket, source: int = 0, sink: int = 1, lives: Callable[[], bool] = lambda: True) -> None:
+    """Returns when the master has said all, or the client no longer `lives`. The master is told the end of `source`;
+    what it answers then is still passed on."""
     _thread.start_new_thread(_send, (connection, source))
+    _thread.start_new_thread(_watch, (connection, lives))
     with suppress(OSError):  # nobody reads any more
         while data := connection.recv(PIECE_B):
             _write(sink, data)
@@ -28,6 +33,13 @@ def _send(connection: socket.socket, source: int) -> None:
             connection.sendall(data)
     with suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
+
+
+def _watch(connection: socket.socket, lives: Callable[[], bool]) -> None:
+    while lives():
+        time.sleep(LOOK_S)
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _write(sink: int, data: bytes) -> None:

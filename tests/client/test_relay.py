@@ -63,3 +63,13 @@ def test_what_nobody_reads_is_not_taken_from_the_master() -> None:
     for each in (master, ours, quiet_in, source):
         each.close()
     os.close(client_out)
+
+
+def test_of_a_client_that_is_gone_the_master_is_told() -> None:
+    master, ours = socket.socketpair()
+    quiet_in, source = socket.socketpair()
+    master.settimeout(20)
+    relay(ours, source.fileno(), -1, lives=lambda: False)
+    assert master.recv(1) == b""
+    for each in (master, ours, quiet_in, source):
+        each.close()
