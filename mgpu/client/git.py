@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 
 from mgpu.client.http import MasterError
@@ -30,6 +31,10 @@ def top_of(folder: bytes) -> bytes | None:
         return found.stdout.rstrip(b"\n")
     if b"not a git repository" in found.stderr:
         return None
+    if b"dubious ownership" in found.stderr:
+        repository = [*_words(found).split("'"), ""][1] or os.fsdecode(folder)
+        trust = f"if you trust its owner: git config --global --add safe.directory {shlex.quote(repository)}"
+        raise _failed(folder, "git does not trust the repository, which belongs to somebody else", trust)
     raise _failed(folder, _words(found), "mend that, or name another folder: --ship=DIR")
 
 
@@ -64,7 +69,7 @@ def _git(folder: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**environ, "LC_ALL": "C"},
+            env={**environ, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"},
             timeout=TIMEOUT_S,
             check=False,
         )

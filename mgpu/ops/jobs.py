@@ -9,7 +9,7 @@ from typing import cast
 from mgpu.core import array
 from mgpu.core.array import Reference, parse_reference, shown_id, split_references
 from mgpu.core.errors import RequestError
-from mgpu.core.model import Job, JobId, JobState, Part
+from mgpu.core.model import AttemptState, Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
 from mgpu.ops import outlook, render
@@ -100,7 +100,7 @@ def _why(context: Context, job: Job, parts: list[Part], first: bool) -> Json:
     if job.state is JobState.PENDING:
         return {**answer, **_waiting(job, wait), **outlook.of(context, job), **({} if first else outlook.told(None))}
     if not job.detail:
-        answer["detail"] = _where(parts) if job.state is JobState.RUNNING else _how_it_ended(job)
+        answer["detail"] = _where(job, parts) if job.state is JobState.RUNNING else _how_it_ended(job)
     answer["nodes"] = [{"node": part.node, "reason": part.reason} for part in parts if part.reason]
     return answer
 
@@ -112,7 +112,10 @@ def _waiting(job: Job, wait: Wait | None) -> Json:
     return {"reason": wait.reason, "detail": render.waiting_for(job, wait), "nodes": nodes}
 
 
-def _where(parts: list[Part]) -> str:
+def _where(job: Job, parts: list[Part]) -> str:
+    unstarted = [part.node for part in parts if part.state is AttemptState.STARTING and not part.ready]
+    if job.spec.tree and unstarted:
+        return f"about to start: its tree goes to {', '.join(unstarted)} and is unpacked there"
     places = [f"{part.node} (GPU {','.join(map(label, part.devices)) or 'none'})" for part in parts]
     return f"runs on {', '.join(places)}" if places else "about to start"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from mgpu.api import app
 from mgpu.client import http as lean
-from mgpu.core.model import JobState
-from tests.api.conftest import Served, submission
+from mgpu.core.model import AttemptState, JobState
+from tests.api.conftest import NODES, Served, submission
 from tests.store.test_trees import digest_of, tar_of
 
 
@@ -89,6 +89,17 @@ def test_a_tree_goes_with_arrays_and_requeues(served: Served) -> None:
     served.context.trees._path(os.getuid(), digest).unlink()
     status, answer = served.ask("POST", "/v1/requeue", {"request_id": "4" * 8, "ids": [job_id]})
     assert "is not kept any more" in json.dumps(answer)
+
+
+def test_while_it_is_on_its_way_why_says_so(served: Served) -> None:
+    tar = tar_of()
+    put(served, digest_of(tar), gzip.compress(tar))
+    job_id = served.ask("POST", "/v1/jobs", with_tree("6" * 8, digest_of(tar)))[1]["job_id"]
+    [part] = served.start(job_id)
+    served.change_job(job_id, state=JobState.RUNNING, attempt=1)
+    assert served.ask("GET", f"/v1/jobs/{job_id}/why")[1]["detail"] == f"runs on {NODES[0]} (GPU 0)"
+    served.change_part(part, state=AttemptState.STARTING)
+    assert f"its tree goes to {NODES[0]}" in served.ask("GET", f"/v1/jobs/{job_id}/why")[1]["detail"]
 
 
 def test_a_directory_elsewhere_does_not_go_with_it(served: Served) -> None:

@@ -134,6 +134,20 @@ def test_variables_of_another_repository_do_not_count(
     assert names(look(repository)) == expected
 
 
+@needs_git
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_repository_of_somebody_else_is_told_as_git_sees_it(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for path in (repository, repository / ".git"):
+        os.chown(path, 12345, 12345)
+    with pytest.raises(MasterError, match="git does not trust the repository") as told:
+        look(repository)
+    assert told.value.hint.endswith(f"git config --global --add safe.directory {repository}")
+
+
 def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "a.py", "data/big.bin", "data/keep.txt", "out/1.pt", "deep/out/2.pt")
     (tmp_path / "empty").mkdir()

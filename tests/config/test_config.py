@@ -135,6 +135,7 @@ def test_all_other_keys(here: Path) -> None:
         "retries: {max: 0, requeues: 3, backoff: 1s, backoff_max: 1h}\n"
         "health: {unhealthy_after: 9}\n"
         "output: {max_size: 5M}\n"
+        "ship: {max_size: 1G}\n"
         "external: {policy: ignore, ignore: [Xorg], memory_threshold_mib: 600}\n"
         "nodes: [{node_id: a, partition: train, external: {ignore: []}}]\n"
     )
@@ -149,7 +150,7 @@ def test_all_other_keys(here: Path) -> None:
     assert (config.default_policy, config.backfill) == ("my.module:order", "none")
     assert config.requeues_max == 3
     assert (config.retries_max, config.backoff_s, config.backoff_max_s, config.unhealthy_after) == (0, 1, 3600, 9)
-    assert config.output_max == 5 << 20
+    assert (config.output_max, config.ship_max) == (5 << 20, 1 << 30)
     assert config.external == ExternalPolicy("ignore", ("Xorg",), 600)
     assert config.nodes[0].external == ExternalPolicy("ignore", (), 600)
 
