@@ -241,6 +241,9 @@ class Follower:
         """Asks for the job's end, and goes on following until it is gone."""
         self._stop_status = status
         self._send_stop()
+        if any(part.get("state") == "LOST" for part in self._parts()):
+            again = "the master ends it once there is contact again; a further signal leaves it to that"
+            self._tell(f"{outcome.tasks_in_short(self._job)}: {again}")
 
     def _send_stop(self) -> None:
         """Raises Leave if nothing but output is missing."""
@@ -311,6 +314,8 @@ class Follower:
             if not self._quiet:
                 for line in outcome.where(self._job):
                     self._tell(line)
+            if self._stream.rank is not None and self._stream.rank >= len(self._parts()):
+                self._tell(f"job {self._job_id} has no rank {self._stream.rank}, so there is nothing to show")
             self._tell_notices()
             if self._pty:
                 self._pty.enter()

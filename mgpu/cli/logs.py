@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from mgpu.cli.filters import job_number, job_path
 from mgpu.cli.outcome import ending
 from mgpu.cli.session import Session, bad_request
-from mgpu.cli.signals import Signals
+from mgpu.cli.signals import ENDING, Signals
 from mgpu.cli.sink import Heads, Sink
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
@@ -78,7 +78,7 @@ def logs(session: Session, /, ids: tuple[str, ...], **given: Any) -> int:
         raise bad_request(f"{len(jobs)} jobs are more than can be followed at once", f"name {MOST_FOLLOWED} at most")
     if wanted.follow:
         session.master().reach()
-    with Signals() as signals:
+    with Signals(ENDING) as signals:
         try:
             if len(jobs) == 1:
                 Viewer(session.master(), jobs[0], wanted, signals.fd, lambda: attend(signals)).run()
@@ -92,6 +92,13 @@ def attend(signals: Signals) -> None:
     """Raises Interrupted."""
     if taken := signals.take():
         raise Interrupted(taken[0])
+
+
+def require_rank(job: dict[str, Any], rank: int | None) -> None:
+    """Nothing would ever come of one that is not there. Raises MasterError (not_found)."""
+    ranks = len(job.get("allocation") or ())
+    if rank is not None and 0 < ranks <= rank:
+        raise MasterError("not_found", f"job {job['job_id']} has no rank {rank}", f"its ranks are 0 to {ranks - 1}")
 
 
 def show_all(session: Session, jobs: Sequence[int | str], wanted: Wanted, signals: Signals) -> int:
@@ -187,8 +194,10 @@ class Viewer:
             self._attend()
             if isinstance(item, Output):
                 self._write(item.kind, item.rank, item.data)
-            elif isinstance(item, Event) and item.name == "end" and os.isatty(2):
-                say(ending(item.body["job"]))
+            elif isinstance(item, Event) and item.name in ("state", "end"):
+                require_rank(item.body["job"], wanted.rank)
+                if item.name == "end" and os.isatty(2):
+                    say(ending(item.body["job"]))
 
     def _copy_all(self) -> None:
         """Rank by rank, as far as there is output now."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 from mgpu.lean_typing import Any
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)  # to the job
-CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *PASSED_ON)
+CAUGHT = (*ENDING, *PASSED_ON)
 NOTED = (*CAUGHT, signal.SIGWINCH, signal.SIGCONT)
 
 
@@ -20,13 +21,16 @@ def _noted(_number: int, _frame: FrameType | None) -> None:
 
 
 class Signals:
-    """While entered, those that are NOTED arrive through `take()`. One that was ignored (nohup) stays so."""
+    """While entered, these arrive through `take()`. One that was ignored (nohup) stays so."""
+
+    def __init__(self, numbers: Sequence[int] = NOTED) -> None:
+        self._numbers = numbers
 
     def __enter__(self) -> Signals:
         self.fd, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         self._before: dict[int, Any] = {}
-        for number in NOTED:
+        for number in self._numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, _noted)
         return self
@@ -41,7 +45,7 @@ class Signals:
     def take(self) -> list[int]:
         """The signals since the last call."""
         try:
-            return [number for number in os.read(self.fd, 256) if number in NOTED]
+            return [number for number in os.read(self.fd, 256) if number in self._numbers]
         except BlockingIOError:
             return []
 

@@ -60,13 +60,13 @@ class JobStream:
     ) -> None:
         self._master = master
         self._path = f"/v1/jobs/{job_id}/stream"
-        self._rank = rank
+        self.rank = rank
         self._current = attempt or 0  # 0 = none has begun
         self._start = start or {}
         self._beginning = {key: value for key, value in (beginning or {}).items() if value is not None}
         self._seen: dict[tuple[int, int], int] = {}
         self._wishes = dict.fromkeys(wishes, 1)
-        self._ranks = 1
+        self.ranks = 1
         self._failures = 0
 
     def items(self, wake_fd: int, pause_s: float = 1.0) -> Iterator[Output | Event | None]:
@@ -101,12 +101,12 @@ class JobStream:
         if self._failures:
             self._master.start()
         offsets = {"stdout": self._resume(STDOUT), "stderr": self._resume(STDERR)}
-        place = {"rank": self._rank, "attempt": self._current or None, **self._beginning, **self._wishes}
+        place = {"rank": self.rank, "attempt": self._current or None, **self._beginning, **self._wishes}
         return self._master.stream(with_query(self._path, **offsets, **place))
 
     def _resume(self, kind: int) -> str | None:
         """One offset for all ranks, or one for each; None = where the beginning is, which is not known yet."""
-        ranks = range(self._ranks) if self._rank is None else (self._rank,)
+        ranks = range(self.ranks) if self.rank is None else (self.rank,)
         offsets = [self._have(kind, rank) for rank in ranks]
         if self._beginning and kind not in self._start and not any(offsets):
             return None
@@ -187,7 +187,7 @@ class JobStream:
         elif name in ("state", "end"):
             job = body.get("job", {})
             self._current = self._current or int(job.get("attempt") or 0)
-            self._ranks = max(len(job.get("allocation") or ()), 1)
+            self.ranks = max(len(job.get("allocation") or ()), 1)
             if not self._current:
                 self._forget_beginning()
         return Event(name, body)

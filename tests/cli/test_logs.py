@@ -93,6 +93,31 @@ def test_an_interrupted_look_leaves_the_jobs(peer: Peer, mgpu_process: Callable)
         assert (process.returncode, err, peer.bodies("POST", "/v1/cancel")) == (130, b"", [])
 
 
+def test_a_window_that_changes_its_size_ends_no_look(peer: Peer, mgpu_process: Callable) -> None:
+    hold = threading.Event()
+    peer.streams = [[state("RUNNING"), output(b"first\n"), hold, end("COMPLETED", exit_code=0)]]
+    process = mgpu_process("logs", "-f", "17")
+    assert process.stdout.readline() == b"first\n"
+    for number in (signal.SIGWINCH, signal.SIGSTOP, signal.SIGCONT):
+        process.send_signal(number)
+    hold.set()
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_a_rank_that_is_not_there_is_not_waited_for(peer: Peer, mgpu: Callable) -> None:
+    peer.streams = [[state("PENDING"), state("RUNNING"), threading.Event()]]
+    said = "mgpu: job 17 has no rank 1: its ranks are 0 to 0\n"
+    assert mgpu("logs", "-f", "--rank", "1", "17") == (1, "", said)
+
+
+def test_srun_goes_on_without_a_rank_to_show(peer: Peer, mgpu: Callable) -> None:
+    peer.streams = [[state("RUNNING"), end("FAILED", exit_code=3)]]
+    ran = mgpu("srun", "-Q", "--rank", "1", "prog")
+    assert (ran.status, ran.err.splitlines()[0]) == (3, "mgpu: job 17 has no rank 1, so there is nothing to show")
+    assert mgpu("srun", "--rank", "x", "prog").status == 2
+
+
 def test_a_progress_bar_is_not_kept_back_for_its_label() -> None:
     sink = Sink("", "", True, 17, 0, lambda: None)
     said = [sink._labelled(1, 0, piece) for piece in (b"10%\r20%", b"\r", b"30%\r", b"\ndone", b"\r\n")]

@@ -77,6 +77,12 @@ PLAIN = [
     "logs -f 17 --rank 0",
     "cancel 17 18",
     "show job 17",
+    "attach --tail 3 17",
+    "logs -f -n 3 --since 10m 17 18",
+    "signal -b 17 18 USR1",
+    "cancel -s USR1 17",
+    "wait --status-file end.json 17",
+    "srun --kill-on-disconnect=9 --request-id k --rank 1 x",
     "node probe n1",
     "--config c nodes -v",
 ]
