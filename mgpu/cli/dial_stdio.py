@@ -62,7 +62,10 @@ def to_master(session: Session, may_start: bool) -> socket.socket:
             return http.connect(location.endpoint)
         except http.NoMaster:
             start.ensure(location)
-    return http.connect(location.endpoint)
+    try:
+        return http.connect(location.endpoint)
+    except http.NoMaster as error:
+        raise http.NoMaster(error.message, "mgpu queue, or any job, starts one" * location.personal) from error
 
 
 def say_first(mark: str, told: dict[str, Any]) -> None:

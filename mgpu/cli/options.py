@@ -80,7 +80,11 @@ FOLLOWING = [
     STATUS_FILE,
     Option("--session-timeout", "S", "Stop following after S seconds in all."),
     Option("--max-wait-time", "S", "Stop following after S seconds without output."),
-    Option("--connection-timeout", "S", "Stop following S seconds after the master was lost."),
+    Option(
+        "--connection-timeout",
+        "S",
+        "Try to reach the master for S seconds; stop following S seconds after it was lost.",
+    ),
     Option("--max-consecutive-timeouts", "N", "Stop following after N failures in a row to reach the master."),
 ]
 IMMEDIATE = Option(

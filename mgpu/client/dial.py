@@ -39,6 +39,7 @@ SILENCE_S = 60  # after which those at the head take us for gone
 LAST_WORDS_S = 1.0  # of an ssh that is being ended
 # As scp and sftp do: this connection is for one purpose, whatever ssh_config adds to a login.
 BARE = ("-T", "-a", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none")
+SHARED = "ssh-"  # and the pid of the command whose ssh it is
 SPOKEN = "-oLogLevel=INFO"  # what failed is told from its words
 UNTOUCHED = 'trap "" INT QUIT; exec ssh "$@"'
 
@@ -157,8 +158,9 @@ class Dialer:
         self._processes = [process for process in self._processes if process.poll() is None]
         if self._processes and self._shared:
             return ["-oControlMaster=no", f"-oControlPath={self._shared}"]
-        name = f"ssh-{os.getpid()}-{os.urandom(4).hex()}"
-        self._shared = os.path.join(private_folder(f"/tmp/mgpu-{os.getuid()}"), name)
+        folder = private_folder(f"/tmp/mgpu-{os.getuid()}")
+        _sweep(folder)
+        self._shared = os.path.join(folder, f"{SHARED}{os.getpid()}-{os.urandom(4).hex()}")
         return ["-oControlMaster=yes", f"-oControlPath={self._shared}", "-oControlPersist=no"]
 
     def configured(self) -> dict[str, str]:
@@ -219,6 +221,20 @@ def _can_ask() -> bool:
     except OSError:
         return False
     return True
+
+
+def _sweep(folder: str) -> None:
+    """Of what a killed ssh left there."""
+    for name in os.listdir(folder):
+        pid = name.removeprefix(SHARED).partition("-")[0]
+        if name.startswith(SHARED) and pid.isdigit():
+            try:
+                os.kill(int(pid), 0)
+            except ProcessLookupError:
+                with suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+            except (PermissionError, OverflowError):
+                pass
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 import threading
 from contextlib import closing
@@ -135,6 +136,19 @@ def test_what_ssh_config_says_is_left_as_it_is(stand: Stand) -> None:
     theirs = options(stand)
     assert [word for word in theirs if "ConnectTimeout" in word or "Alive" in word or "Control" in word] == []
     assert "-oConnectTimeout=9" in options(stand, timeout_s=9)
+
+
+def test_what_a_killed_ssh_left_is_swept(stand: Stand) -> None:
+    folder = Path(f"/tmp/mgpu-{os.getuid()}")
+    options(stand)  # makes it
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left, alive = folder / f"ssh-{ended.pid}-abc", folder / f"ssh-{os.getppid()}-abc"
+    for path in (left, alive):
+        path.touch()
+    options(stand)
+    assert (left.exists(), alive.exists()) == (False, True)
+    alive.unlink()
 
 
 def test_no_ssh_program(stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
