@@ -77,10 +77,9 @@ class Session:
         (or coming from a home that machines share), counts for nothing. Raises MasterError."""
         if self.master_url and self.master_url.startswith(ELSEWHERE):
             raise bad_request(f"--master {self.master_url}: this is done on the master's own machine", "log in there")
-        environ = dict(os.environ)
-        if environ.get("MGPU_MASTER", "").startswith(ELSEWHERE):
-            del environ["MGPU_MASTER"]
-        return locate(self.config, self.state_dir, self.master_url, environ, read_state_dir)
+        url = self.master_url or os.environ.get("MGPU_MASTER") or own_master(config_home(os.environ)) or ""
+        environ = {**os.environ, "MGPU_MASTER": ""}
+        return locate(self.config, self.state_dir, "" if url.startswith(ELSEWHERE) else url, environ, read_state_dir)
 
     def config_path(self) -> str:
         """The configuration in force, "" = none, whether or not it loads."""

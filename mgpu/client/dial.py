@@ -40,6 +40,8 @@ LAST_WORDS_S = 1.0  # of an ssh that is being ended
 # As scp and sftp do: this connection is for one purpose, whatever ssh_config adds to a login.
 BARE = ("-T", "-a", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none")
 SHARED = "ssh-"  # and the pid of the command whose ssh it is
+# Of newer ssh alone, and so only undone where they are set: name -> what it has to be
+NO_LOGIN = {"stdinnull": "no", "forkafterauthentication": "no", "sessiontype": "default"}
 SPOKEN = "-oLogLevel=INFO"  # what failed is told from its words
 UNTOUCHED = 'trap "" INT QUIT; exec ssh "$@"'
 
@@ -131,7 +133,7 @@ class Dialer:
 
     def _unless_configured(self) -> list[str]:
         settings = self.configured()
-        options = []
+        options = [f"-o{name}={right}" for name, right in NO_LOGIN.items() if settings.get(name, right) != right]
         if self.timeout_s is not None:
             options.append(f"-oConnectTimeout={max(1, round(self.timeout_s))}")
         elif settings.get("connecttimeout", "none") == "none":

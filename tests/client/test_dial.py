@@ -138,6 +138,13 @@ def test_what_ssh_config_says_is_left_as_it_is(stand: Stand) -> None:
     assert "-oConnectTimeout=9" in options(stand, timeout_s=9)
 
 
+def test_what_would_make_a_login_of_no_use_is_undone(stand: Stand) -> None:
+    stand.settings.write_text("stdinnull no\nsessiontype default\n")
+    assert [word for word in options(stand) if "stdinnull" in word or "sessiontype" in word] == []
+    stand.settings.write_text("stdinnull yes\nforkafterauthentication yes\nsessiontype none\n")
+    assert {"-ostdinnull=no", "-oforkafterauthentication=no", "-osessiontype=default"} <= set(options(stand))
+
+
 def test_what_a_killed_ssh_left_is_swept(stand: Stand) -> None:
     folder = Path(f"/tmp/mgpu-{os.getuid()}")
     options(stand)  # makes it
