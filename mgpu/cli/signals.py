@@ -27,7 +27,9 @@ class Signals:
         self._numbers = numbers
 
     def __enter__(self) -> Signals:
-        self.fd, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd, self._write_end = os.pipe()
+        for end in (self.fd, self._write_end):
+            os.set_blocking(end, False)
         self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         self._before: dict[int, Any] = {}
         for number in self._numbers:

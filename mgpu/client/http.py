@@ -21,6 +21,8 @@ from mgpu.lean_typing import Any, NamedTuple, Protocol
 ANSWER_TIMEOUT_S = 180.0
 CONNECT_TIMEOUT_S = 10.0
 
+NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # Linux has it; elsewhere it is enough that Python ignores SIGPIPE
+
 EXIT_CODES = {
     "error": 1,
     "not_found": 1,
@@ -193,7 +195,7 @@ def exchange(endpoint: Endpoint, pieces: Iterable[bytes], timeout_s: float = ANS
         connection.settimeout(timeout_s)
         try:
             for piece in pieces:
-                connection.sendall(piece, socket.MSG_NOSIGNAL)
+                connection.sendall(piece, NO_SIGNAL)
         except TimeoutError as error:
             raise NoMaster(f"the master at {endpoint.socket_path} takes no request") from error
         except OSError:

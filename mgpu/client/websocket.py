@@ -5,7 +5,6 @@ Masking protects proxies between strangers; here the key may be constant, and ze
 
 from __future__ import annotations
 
-import socket
 import struct
 
 from mgpu.client import http
@@ -50,7 +49,7 @@ class WebSocket:
         }
         self._socket.settimeout(http.ANSWER_TIMEOUT_S)
         try:
-            self._socket.sendall(http.request_head(endpoint, "GET", path, "1.1", upgrade), socket.MSG_NOSIGNAL)
+            self._socket.sendall(http.request_head(endpoint, "GET", path, "1.1", upgrade), http.NO_SIGNAL)
             while (end := self._buffer.find(b"\r\n\r\n")) < 0:
                 self._fill()
             status, headers = http.parse_head(bytes(self._buffer[:end]))
@@ -154,7 +153,7 @@ class WebSocket:
         """Raises StreamClosed."""
         try:
             while self._outbox:
-                sent = self._socket.send(memoryview(self._outbox)[: 1 << 18], socket.MSG_NOSIGNAL)
+                sent = self._socket.send(memoryview(self._outbox)[: 1 << 18], http.NO_SIGNAL)
                 del self._outbox[:sent]
         except BlockingIOError:
             pass

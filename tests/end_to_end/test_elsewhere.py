@@ -89,6 +89,16 @@ def test_a_terminal_there_outlives_a_cut(away: Elsewhere) -> None:
     assert terminal.finish() == 5
 
 
+def test_here_nothing_of_linux_is_needed(away: Elsewhere, tmp_path: Path) -> None:
+    """As far as that can be tried on Linux: its own calls are taken away."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, socket\ndel os.pipe2, os.memfd_create, socket.MSG_NOSIGNAL, socket.SO_PEERCRED, socket.AF_NETLINK\n"
+    )
+    env = {"PYTHONPATH": f"{tmp_path}:{away.environ['PYTHONPATH']}"}
+    assert away("srun", "-Q", "--", "echo", "x", env=env).out == "x\n"
+    assert away("logs", "-f", 1, env=env).code == 0
+
+
 def test_a_cut_connection_is_made_again_and_no_byte_is_lost_or_doubled(away: Elsewhere) -> None:
     command = away.start("srun", "--", "sh", "-c", COUNTING)
     for number in (1, 2):
