@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from mgpu.client.websocket import BINARY, TEXT
 from mgpu.lean_typing import Any
+from mgpu.window import Window
 
 HEAD = struct.Struct(">BI")  # 0, attempt
 KEPT_B = 4 << 20
@@ -28,8 +29,7 @@ class Stdin:
         self._typed = typed
         self._again = again
         self._attempt = 0
-        self._base = 0  # where `_kept` begins
-        self._kept = bytearray()
+        self._kept = Window()
         self._dropped = False  # some of this attempt
         self._sent: int | None = None  # up to there, over this connection; None: it may not be sent yet
         self._ended = self._end_sent = False
@@ -50,7 +50,7 @@ class Stdin:
         except OSError:  # a terminal that is gone, a folder
             data = b""
         self._ended = self._ended or not data
-        self._kept += self._typed(data) if self._typed and data else data
+        self._kept.add(self._typed(data) if self._typed and data else data)
 
     def resize(self, rows: int, columns: int) -> None:
         self._size, self._size_sent = (rows, columns), False
@@ -72,17 +72,16 @@ class Stdin:
             if self._dropped:
                 self.lost = True
                 self._give_no_more(here)
+            elif not self._attempt:
+                self._kept = Window(0 if self._again else here)
             self._attempt, self._sent, self._end_sent = attempt, None, False
-            self._base = 0 if self._again else here
         if self._sent is None:
-            if not self._again:  # others may have given something meanwhile: then ours is behind that
-                self._base = max(self._base, here - len(self._kept))
-            self._sent = max(here, self._base)
-        taken = max(0, min(fed - self._base, self._sent - self._base, len(self._kept)))
-        if taken:
-            del self._kept[:taken]
-            self._base += taken
-            self._dropped = True
+            if here > self._kept.end and not self._again:  # others have given something meanwhile: ours is behind that
+                self._kept = Window(here)
+            self._sent = max(here, self._kept.base)
+        base = self._kept.base
+        self._kept.forget(min(fed, self._sent))
+        self._dropped = self._dropped or self._kept.base > base
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
         """What is to be sent now, as (opcode, payload)."""
@@ -91,7 +90,7 @@ class Stdin:
         if self._size and not self._size_sent:
             self._size_sent = True
             yield TEXT, json.dumps({"stdin": "size", "rows": self._size[0], "columns": self._size[1]}).encode()
-        while piece := self._kept[self._sent - self._base :][:PIECE_B]:
+        while piece := self._kept.read(self._sent, PIECE_B):
             self._sent += len(piece)
             yield BINARY, HEAD.pack(0, self._attempt) + piece
         if self._ended and not self._end_sent:
@@ -100,5 +99,5 @@ class Stdin:
 
     def _give_no_more(self, here: int) -> None:
         self._ended = True
-        self._kept.clear()
-        self._base = self._sent = here
+        self._kept = Window(here)
+        self._sent = here

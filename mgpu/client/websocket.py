@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 
 from mgpu.client import http
+from mgpu.lean_typing import Any
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 # The master sends pieces of output of some 100 KiB; more than this is a fault, not output.
@@ -146,17 +147,22 @@ class WebSocket:
             head = struct.pack(">BBH", 0x80 | opcode, 0x80 | 126, size)
         else:
             head = struct.pack(">BBQ", 0x80 | opcode, 0x80 | 127, size)
-        self._outbox += head + bytes(4) + payload
+        head += bytes(4)
+        sent = self._some([head, payload]) if not self._outbox else 0
+        self._outbox += (head + payload)[sent:]
         self.flush()
 
     def flush(self) -> None:
         """Raises StreamClosed."""
+        while self._outbox and (sent := self._some([self._outbox])):
+            del self._outbox[:sent]
+
+    def _some(self, pieces: list[Any]) -> int:
+        """How much of it could be sent now."""
         try:
-            while self._outbox:
-                sent = self._socket.send(memoryview(self._outbox)[: 1 << 18], http.NO_SIGNAL)
-                del self._outbox[:sent]
+            return self._socket.sendmsg(pieces, (), http.NO_SIGNAL)
         except BlockingIOError:
-            pass
+            return 0
         except OSError as error:
             raise StreamClosed(1006) from error
 

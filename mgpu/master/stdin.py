@@ -21,6 +21,7 @@ from mgpu.master.worker import Threads
 from mgpu.ops.context import Taken
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.feed import PIECE_B, Feed
+from mgpu.window import Window
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,7 @@ class Stdin:
     def _begin_again(self, attempt: int, ranks: int) -> None:
         self._attempt = attempt
         self._readers = {rank: _Reader() for rank in range(ranks)}
-        self._base: int | None = None  # where `_kept` begins in all that was given
-        self._kept = bytearray()
+        self._kept: Window | None = None  # None: the ranks have not all said yet how far they are
         self._ended = False
         self._size: tuple[int, int] | None = None
 
@@ -62,23 +62,23 @@ class Stdin:
 
     def taken(self) -> Taken:
         with self._change:
-            if self._base is None:
+            if self._kept is None:
                 return Taken(0, 0, 0, False, False, True)
             readers = [reader for reader in self._readers.values() if not reader.over]
             ended = self._ended and all(reader.ended for reader in readers)
-            here = self._base + len(self._kept)
-            return Taken(self._attempt, self._base, here, ended, not readers, len(self._kept) < KEPT_B)
+            kept = self._kept
+            return Taken(self._attempt, kept.base, kept.end, ended, not readers, len(kept) < KEPT_B)
 
     def give(self, attempt: int, data: bytes) -> None:
         with self._change:
-            if attempt == self._attempt and self._base is not None and not self._ended:
-                self._kept += data
+            if attempt == self._attempt and self._kept is not None and not self._ended:
+                self._kept.add(data)
                 self._trim()
                 self._change.notify_all()
 
     def end(self, attempt: int) -> None:
         with self._change:
-            if attempt == self._attempt and self._base is not None:
+            if attempt == self._attempt and self._kept is not None:
                 self._ended = True
                 self._change.notify_all()
 
@@ -149,13 +149,12 @@ class Stdin:
             return None
 
     def _order(self, reader: _Reader) -> Order | None:
-        size, base = self._size, self._base
+        size = self._size
         if size is not None and size != reader.size:
             return self._resizing(reader, size)
-        if reader.fed is None or base is None:
+        if reader.fed is None or self._kept is None:
             return None
-        piece = bytes(self._kept[max(0, reader.sent - base) : reader.sent - base + PIECE_B])
-        if piece:
+        if piece := self._kept.read(reader.sent, PIECE_B):
             return self._giving(reader, piece)
         return None if reader.ended or not self._ended else self._ending(reader)
 
@@ -203,10 +202,9 @@ class Stdin:
         fed = [reader.fed for reader in readers if reader.fed is not None]
         if len(fed) < len(readers):
             return
-        least = min(fed, default=(self._base or 0) + len(self._kept))
-        if self._base is not None:
-            del self._kept[: max(0, least - self._base)]
-        self._base = max(least, self._base or 0)
+        if self._kept is None:
+            self._kept = Window(min(fed, default=0))
+        self._kept.forget(min(fed, default=self._kept.end))
 
 
 class Stdins:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 from time import monotonic, time
 
 from mgpu.client.job_stream import HEAD
@@ -39,6 +40,8 @@ def one(cluster: Cluster) -> dict[str, float]:
     stream = WebSocket(cluster.endpoint, f"/v1/jobs/{job_id}/stream?stdout=0&stderr=0")
     try:
         while "end" not in moments:
+            if not stream.buffered():
+                select.select([stream.fileno()], [], [])
             message = stream.receive()
             if message is None:
                 continue

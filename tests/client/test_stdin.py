@@ -113,7 +113,7 @@ def test_when_nobody_reads_it_is_not_read_here_either() -> None:
 
 def test_no_more_is_read_than_may_have_to_be_sent_again() -> None:
     made = given(b"abc", ended=False)
-    made._kept += bytes(stdin.KEPT_B)
+    made._kept.add(bytes(stdin.KEPT_B))
     assert made.descriptors() == []
     sent(made)
     made.told(taken(fed=100, here=100))
