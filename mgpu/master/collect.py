@@ -1,9 +1,10 @@
 """Output: from the nodes into the spool, each byte once.
 
 What somebody watches is followed live, one shell a part; everything else is swept now and then. When a part has ended,
-whatever is missing is fetched, the spool is brought to the disk, and only then is the part `collected`. All of these
-may run beside each other: the spool knows at which offset a stream stands and passes over what it has. Of a stream that
-reached the limit (`output.max_size`) nothing more is asked; the job writes on, into the node's own file.
+what is missing comes by the way that it came before, or is fetched, the spool is brought to the disk, and only then is
+the part `collected`. All of these may run beside each other: the spool knows at which offset a stream stands and passes
+over what it has. Of a stream that reached the limit (`output.max_size`) nothing more is asked; the job writes on, into
+the node's own file.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 SWEEP_S = 5.0
 AGAIN_S = (0.5, 30.0)  # backoff of a collection that failed
+STALLS_S = 0.5  # without a byte: who follows what has ended brings no more
 TURN_BYTES = 16 * 1024 * 1024  # fetched in one turn, so that a long output does not hold up the next job's
 
 
@@ -40,6 +42,7 @@ class Collector:
         self._lock = threading.Lock()
         self._watched: Counter[JobId] = Counter()
         self._followers: dict[PartKey, Follower] = {}
+        self._sizes: dict[PartKey, tuple[int, int]] = {}  # of ended parts of which something is missing
         self._busy: set[PartKey] = set()
         self._due: dict[PartKey, tuple[float, float]] = {}  # (monotonic time, pause)
 
@@ -56,6 +59,7 @@ class Collector:
         caller, who has other news to store: it comes up again when the rest is fetched."""
         try:
             if not all(self._spool.has(key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True)):
+                self._sizes[key] = sizes
                 return False
             self._spool.sync(key)
         except StoreError as error:
@@ -77,7 +81,11 @@ class Collector:
             if link is None or part.collected or part.owes_fence:
                 continue
             if part.state is AttemptState.ENDED:
-                soonest = min(soonest, self._fetch(link, part, monotonic, last=True))
+                if self._comes(part, monotonic):
+                    wanted.add(part.key)
+                    soonest = min(soonest, STALLS_S / 2)
+                else:
+                    soonest = min(soonest, self._fetch(link, part, monotonic, last=True))
             elif part.started is not None and part.state is not AttemptState.LOST:
                 with self._lock:
                     live = item.job.spec.kind is JobKind.SRUN or item.job.job_id in self._watched
@@ -88,14 +96,29 @@ class Collector:
                     soonest = min(soonest, self._fetch(link, part, monotonic, last=False))
         for key in [key for key in self._followers if key not in wanted]:
             self._followers.pop(key).stop()
+        if self._sizes:
+            there = {part.key for _item, part in board.parts() if not part.collected}
+            self._sizes = {key: sizes for key, sizes in self._sizes.items() if key in there}
         return soonest
+
+    def _comes(self, part: Part, monotonic: float) -> bool:
+        """What is missing of an ended part is still brought by who followed it: all at once, where fetching asks for it
+        piece by piece."""
+        follower, sizes = self._followers.get(part.key), self._sizes.get(part.key)
+        if follower is None or sizes is None or not follower.alive:
+            return False
+        here = tuple(self._spool.size(part.key, stream) for stream in STREAMS)
+        if all(self._spool.has(part.key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True)):
+            return False
+        follower.until(sizes)
+        return follower.moves(here, monotonic)
 
     def _follow(self, link: NodeLink, part: Part) -> None:
         follower = self._followers.get(part.key)
         if follower is None or not follower.alive:
             if all(self._spool.cut(part.key, stream) for stream in STREAMS):
                 return
-            follower = self._followers[part.key] = Follower(link, part.key, self._spool)
+            follower = self._followers[part.key] = Follower(link, part.key, self._spool, self._inbox.wake)
             self._threads.spawn(f"follow {directory_name(part.key)}", follower.run)
 
     # --- fetching -----------------------------------------------------------------------------------------------
@@ -156,12 +179,25 @@ class Collector:
 class Follower:
     """One part's output, live. Ends by itself when the link is lost; whoever wants it makes another."""
 
-    def __init__(self, link: NodeLink, key: PartKey, spool: Spool) -> None:
+    def __init__(self, link: NodeLink, key: PartKey, spool: Spool, full: Callable[[], None]) -> None:
+        """`full` is called when all is here that `until` named."""
         self._link = link
         self._key = key
         self._spool = spool
+        self._full = full
+        self._until: tuple[int, int] | None = None
+        self._moved: tuple[tuple[int, ...], float] = ((), 0.0)
         self._stop = threading.Event()
         self.alive = True
+
+    def until(self, sizes: tuple[int, int]) -> None:
+        self._until = sizes
+
+    def moves(self, here: tuple[int, ...], monotonic: float) -> bool:
+        """Whether something came lately; `here`: how much there is now."""
+        if here != self._moved[0]:
+            self._moved = (here, monotonic)
+        return monotonic - self._moved[1] < STALLS_S
 
     def stop(self) -> None:
         self._stop.set()
@@ -193,6 +229,8 @@ class Follower:
             try:
                 self._spool.append(self._key, stream, position, data)
                 position += len(data)
+                if self._until and position >= self._until[STREAMS.index(stream)]:
+                    self._full()
                 if self._spool.cut(self._key, stream):
                     self._stop.set()  # it goes on with another follower, without this stream
             except (StoreError, SpoolGap) as error:
