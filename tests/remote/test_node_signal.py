@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from tests.remote.conftest import Workbench, wait_until
 
 # a shell that waits for another, each of which says what it got
@@ -62,3 +64,25 @@ def test_what_left_the_session_gets_it_too(bench: Workbench, mark: str) -> None:
     wait_until(lambda: set(bench.output("1.1").split()) == {b"begun", b"ready"})
     assert send(bench, "1.1", "12") == "sent"
     wait_until(lambda: b"far" in bench.output("1.1"))
+
+
+def test_what_carries_a_terminal_is_no_part_of_the_job(bench: Workbench) -> None:
+    job = "trap 'echo got' USR2; echo ready; while :; do sleep 0.05; done"
+    for key, word in (("1.1", "12"), ("2.1", "B:12")):
+        assert bench.start(key, f"exec sh -c {shlex.quote(job)}", input="24x80") is None
+        wait_until(lambda key=key: b"ready" in bench.output(key), "its first word")  # type: ignore[misc]
+        for _ in range(2):  # it is there to get another one
+            assert send(bench, key, word) == "sent"
+        wait_until(lambda key=key: b"got" in bench.output(key), "the signal")  # type: ignore[misc]
+        assert bench.look(key).alive
+        assert send(bench, key, "9") == "sent"
+        assert bench.exit_of(key) == "137"
+
+
+def test_nor_is_what_keeps_its_stdin_open(bench: Workbench) -> None:
+    assert bench.start("1.1", TWO, input="pipe") is None
+    wait_until(lambda: b"ready" in bench.output("1.1"), "its first word")
+    assert send(bench, "1.1", "S:10") == "sent"
+    wait_until(lambda: said(bench, "1.1") == [b"second"], "the signal")
+    assert send(bench, "1.1", "B:10") == "sent"
+    wait_until(lambda: said(bench, "1.1") == [b"first", b"second"], "the signal to the first")

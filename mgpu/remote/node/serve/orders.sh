@@ -119,11 +119,10 @@ op_signal() {
     end ok ended
   elif [ ! -L "$dir/started" ]; then
     end ok early
+  elif (MGPU_KEY=$2; warn "$3"; [ -n "$value" ]); then
+    end ok sent
   else
-    MGPU_KEY=$2
-    warn "$3"
-    unset MGPU_KEY
-    if [ -n "$value" ]; then end ok sent; else end ok ended; fi
+    end ok ended
   fi
 }
 

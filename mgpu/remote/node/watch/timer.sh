@@ -40,32 +40,54 @@ timer() {
 # warn [B:|S:]NUMBER: send the signal to all processes of the job -> value, those; B: to the first one alone; S: not to the
 # first one, where that is a shell which only waits for the rest
 warn() {
+  firsts
   case $1 in
-    B:*) firsts ;;
-    S:*) leader; members "$leader"; spare_shell ;;
-    *) leader; members "$leader" ;;
+    B:*) ;;
+    *)
+      beginning=$(printf '%s' "$value" | tr -s '\n' ' ')
+      leader
+      members "$leader"
+      [ -z "$carrier" ] || without "$carrier"
+      case $1 in S:*) spare_shell "${beginning%% *}" ;; esac
+      ;;
   esac
   # shellcheck disable=SC2086
   [ -z "$value" ] || kill "-${1#[BS]:}" $value 2>/dev/null
 }
 
-# firsts -> value, the process that the job began with
+# firsts -> value, the process that the job began with; carrier, the one that carries its terminal, which is ours, as is
+# the keeper of its stdin
 firsts() {
+  carrier=
   link_of started
-  value=$(grep -slE "\) [A-Za-z] ${value%%:*} " /proc/[0-9]*/stat | tr -dc '0-9\n')
+  children "${value%%:*}"
+  [ -p "$dir/stdin" ] || return 0
+  for piece in $value; do
+    case $(tr '\0' '\n' <"/proc/$piece/cmdline" 2>/dev/null) in
+      *'exec "$MGPU_TOOL" "$MGPU_SCRIPT"'*) carrier=$piece ;;
+      *'eval "$MGPU_P"'*) without "$piece" ;;
+    esac
+  done
+  [ -z "$carrier" ] || children "$carrier"
 }
 
-# spare_shell -> value without the first process, if it is a shell and not all there is
-spare_shell() {
-  all=$value
-  firsts
-  first=$(printf '%s' "$value" | tr -s '\n' ' ')
-  value=$all
-  { read -r name <"/proc/${first%% *}/comm"; } 2>/dev/null || return
-  case $name in sh | bash | dash | ash | ksh* | mksh | zsh | busybox | fish | csh | tcsh) ;; *) return ;; esac
+# children PID -> value
+children() { value=$(grep -slE "\) [A-Za-z] $1 " /proc/[0-9]*/stat | tr -dc '0-9\n'); }
+
+# without PID -> value without it
+without() {
   rest=
-  for member in $all; do
-    [ "$member" = "${first%% *}" ] || rest="$rest $member"
+  for member in $value; do
+    [ "$member" = "$1" ] || rest="$rest $member"
   done
-  value=${rest:-$all}
+  value=${rest# }
+}
+
+# spare_shell PID -> value without it, if it is a shell and not all there is
+spare_shell() {
+  { read -r name <"/proc/$1/comm"; } 2>/dev/null || return
+  case $name in sh | bash | dash | ash | ksh* | mksh | zsh | busybox | fish | csh | tcsh) ;; *) return ;; esac
+  all=$value
+  without "$1"
+  value=${value:-$all}
 }
