@@ -106,11 +106,15 @@ def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> 
 
 
 def take_back(endpoint: http.Endpoint, body: dict[str, Any]) -> bool:
-    """The same request_id asks which job it became, so that it can be cancelled. False = nobody knows."""
+    """The same request_id asks which job it became, so that it can be cancelled. False = nobody knows, or it may be one
+    that another command began under the same --request-id."""
     try:
         answer = http.request(endpoint, "POST", "/v1/jobs", body)
         http.raise_for_error(answer)
-        cancel = {"request_id": os.urandom(16).hex(), "ids": [json.loads(answer.body)["job_id"]]}
+        made = json.loads(answer.body)
+        if body.get("key") and not made.get("created"):
+            return False
+        cancel = {"request_id": os.urandom(16).hex(), "ids": [made["job_id"]]}
         http.raise_for_error(http.request(endpoint, "POST", "/v1/cancel", cancel))
     except http.NoMaster:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,21 +35,25 @@ def expected(context: Context) -> Mapping[JobId, Expected]:
 
 class Prospects:
     """What those are told again and again who wait for a start: reckoned once in a while for all of them. Any thread
-    may ask."""
+    may ask, and but for the one that reckons none is kept waiting: of a long queue that takes its time."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._lock = threading.Lock()
-        self._at = -FRESH_S
+        self._at = -math.inf
         self._seen: tuple[Snapshot, Mapping[JobId, Expected]] | None = None
 
     def of(self, job_id: JobId) -> Json:
-        with self._lock:
-            if self._seen is None or clock.monotonic() - self._at > FRESH_S:
+        if clock.monotonic() - self._at > FRESH_S and self._lock.acquire(blocking=False):
+            try:
                 seen, policies = self._context.control.what_if()
                 self._seen = seen, expected_starts(seen, policies)
                 self._at = clock.monotonic()  # when it was done: where it takes long it is not always at it
-            snapshot, starts = self._seen
+            finally:
+                self._lock.release()
+        if self._seen is None:
+            return {"ahead": None, **told(None)}
+        snapshot, starts = self._seen
         return {"ahead": ahead_of(snapshot, job_id), **told(starts.get(job_id))}
 
 

@@ -138,3 +138,17 @@ def test_no_variable_and_no_script_gives_a_key_for_good(
     assert (ran.status, "there is no option '--request-id'" in ran.err) == (0, True)
     assert ["key" in body for body in peer.bodies("POST", "/v1/jobs")] == [False]
     assert not Path("end.json").exists()
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_job_of_an_earlier_command_is_not_taken_back(peer: Peer, mgpu_process: Callable, created: bool) -> None:
+    hold = threading.Event()
+    peer.answers["POST", "/v1/jobs"] = hold
+    process = mgpu_process("srun", "--request-id", "nightly", "prog")
+    peer.wait_for("POST", "/v1/jobs")
+    process.send_signal(signal.SIGINT)
+    peer.answers["POST", "/v1/jobs"] = {"job_id": 17, "notices": [], "created": created}
+    _, err = process.communicate(timeout=60)
+    hold.set()
+    assert (process.returncode, len(peer.bodies("POST", "/v1/cancel"))) == (130, created)
+    assert (b"the job may be queued" in err) is not created
