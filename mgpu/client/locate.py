@@ -49,7 +49,8 @@ def locate(
     """
     url = master or environ.get("MGPU_MASTER", "")
     if url.startswith(ELSEWHERE):
-        return elsewhere(url)
+        given = [name for name, value in (("--config", config), ("--state-dir", state_dir)) if value]
+        return elsewhere(url, given)
     found, warnings = find_config(config, environ, system_config)
     folder = find_state_dir(state_dir, found, environ, read_state_dir)
     uids = (os.getuid(), 0) if os.getuid() else (0,)
@@ -60,12 +61,13 @@ def locate(
     return Location(found, folder, Endpoint(socket_path(folder), found, uids), True, warnings)
 
 
-def elsewhere(url: str) -> Location:
-    """Of a master on another machine: nothing that lies here decides anything about it."""
+def elsewhere(url: str, given: list[str]) -> Location:
+    """Of a master on another machine: nothing that lies here decides anything about it. `given`: options that would."""
     from mgpu.client.dial import Dialer
     from mgpu.client.head import parse_head
 
-    return Location("", "", Endpoint(url, None, (), Dialer(parse_head(url))), False)
+    warnings = tuple(f"{name} means nothing to a master on another machine, which has its own" for name in given)
+    return Location("", "", Endpoint(url, None, (), Dialer(parse_head(url))), False, warnings)
 
 
 def find_config(config: str | None, environ: Mapping[str, str], system_config: str) -> tuple[str, tuple[str, ...]]:

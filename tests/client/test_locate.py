@@ -182,6 +182,8 @@ def test_of_a_master_elsewhere_nothing_that_lies_here_decides(here: Path) -> Non
     assert (place.config, place.state_dir, place.personal) == ("", "", False)
     assert (place.endpoint.socket_path, place.endpoint.config) == ("ssh://user@head:2222", None)
     assert place.endpoint.dialer is not None
+    assert place.warnings == ("--config means nothing to a master on another machine, which has its own",)
+    assert find(environ={"MGPU_MASTER": "ssh://head", "MGPU_CONFIG": "no-such-file.yaml"}).warnings == ()
     assert find(master="m.sock", environ={"MGPU_MASTER": "ssh://head"}).endpoint.dialer is None
 
 
