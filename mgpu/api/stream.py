@@ -20,7 +20,7 @@ from aiohttp import WSCloseCode, web
 
 from mgpu.api.stdin import Feeding
 from mgpu.core.array import Reference
-from mgpu.core.model import JobId, JobState
+from mgpu.core.model import JobId, JobState, Part
 from mgpu.ops import output
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.outlook import Prospects
@@ -159,7 +159,7 @@ class _Follower:
                     position.beginning = ALL
                 await self._tell_attempt()
             elif look.chunks:
-                await self._send_burst(look)
+                await self._send_burst(look.parts, look.chunks)
             elif look.complete and look.job.attempt > position.attempt > 0:
                 position.next_attempt()
                 await self._tell_attempt()
@@ -174,6 +174,9 @@ class _Follower:
                 self._waited = True
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._news.wait(), pause)
+                    # before the state: that takes longer, and a key on a terminal is to be seen at once
+                    chunks = await self._run(output.next_chunks, self._context, look.parts, position)
+                    await self._send_burst(look.parts, chunks)
 
     async def _tell_state(self, look: Look) -> None:
         if look.signature != self._told:
@@ -198,14 +201,13 @@ class _Follower:
             self._told_attempt = self._position.attempt
             await self._event("attempt", attempt=self._told_attempt)
 
-    async def _send_burst(self, look: Look) -> None:
+    async def _send_burst(self, parts: Sequence[Part], chunks: Sequence[Chunk]) -> None:
         """All that is there, or much of it: then the state is looked at again."""
-        chunks = look.chunks
         for _ in range(BURST):
-            await self._send(chunks)
-            chunks = await self._run(output.next_chunks, self._context, look.parts, self._position)
             if not chunks:
                 return
+            await self._send(chunks)
+            chunks = await self._run(output.next_chunks, self._context, parts, self._position)
         await self._send(chunks)
 
     async def _send(self, chunks: Sequence[Chunk]) -> None:

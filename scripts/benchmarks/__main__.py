@@ -11,13 +11,13 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from mgpu.client.http import MasterError
-from scripts.benchmarks import commands, machine, planner, probes, queues, stages
+from scripts.benchmarks import commands, foreground, machine, planner, probes, queues, stages
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row
 from tests.lab.lab import sweep
 from tests.lab.node import LabError
 
-LIMIT_S = 240.0
+LIMIT_S = 420.0
 LIMIT_OF_MANY_S = 900.0  # a hundred sshds have to come up first
 Measure = Callable[[Any, int], list[Row]]
 
@@ -32,6 +32,9 @@ MEASURES: dict[str, tuple[int, int, Measure]] = {
     "submit": (1, 12, commands.submit),
     "cancel": (1, 12, commands.cancel),
     "output": (1, 4, commands.big_output),
+    "through": (1, 4, foreground.through),
+    "keys": (1, 4, foreground.keys),
+    "crowd": (1, 1, foreground.crowd),
     "probe": (1, 10, probes.probe),
     "idle": (1, 1, lambda cluster, _repeats: probes.idle_master(cluster)),
     "queue": (2, 15, queues.long_queue),

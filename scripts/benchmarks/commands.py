@@ -50,7 +50,7 @@ def srun(cluster: Cluster, repeats: int) -> list[Row]:
         Row("`ssh node true`, shared connection", shared.values),
         Row("`mgpu srun -- true` (1 GPU)", one.values),
         Row("`mgpu srun --gpus 0 -- true`", none.values),
-        ratio("srun, 1 GPU / ssh, new connection", one, cold, goal=0.6),
+        ratio("srun, 1 GPU / ssh, new connection", one, cold, goal=0.5),
         ratio("srun, no GPU / ssh, new connection", none, cold),
         ratio("srun, 1 GPU / ssh, shared connection", one, shared),
         Row("CPU of `mgpu srun -- true` (1 GPU)", cpus(runs[2]).values),

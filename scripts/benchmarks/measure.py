@@ -9,10 +9,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from time import monotonic
 
 CHILD_TIMEOUT_S = 60.0
+NOTHING = Path("/dev/null")
 
 
 class BenchError(Exception):
@@ -75,12 +77,13 @@ def ratio(what: str, ours: Series, theirs: Series, goal: float | None = None) ->
     return Row(what, [ours.median / theirs.median], "", 1.0, goal)
 
 
-def run(words: Sequence[str], env: Mapping[str, str], *, keep: bool = True, expect: int = 0) -> Run:
+def run(
+    words: Sequence[str], env: Mapping[str, str], *, keep: bool = True, expect: int = 0, stdin: Path = NOTHING
+) -> Run:
     """Runs a program to its end, with its output read through a pipe (and kept, unless it is long)."""
     began = monotonic()
-    child = subprocess.Popen(
-        words, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    with stdin.open("rb") as given:
+        child = subprocess.Popen(words, env=dict(env), stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     stdout, stderr = child.stdout, child.stderr
     assert stdout is not None
     assert stderr is not None

@@ -63,12 +63,17 @@ def idle_master(cluster: Cluster, seconds: float = 5.0) -> list[Row]:
     before = _cpu_of(pid)
     Event().wait(seconds)
     share = (_cpu_of(pid) - before) / seconds
-    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
-    resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
     return [
         Row("an idle master: share of a core", [share], "%", 100.0),
-        Row("an idle master: memory", [float(resident)], "MiB", 1 / 1024),
+        Row("an idle master: memory", [memory_of(cluster)], "MiB", 1 / 1024),
     ]
+
+
+def memory_of(cluster: Cluster) -> float:
+    """KiB of the master that are in memory."""
+    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
 
 
 def many_nodes(cluster: Cluster, repeats: int, seconds: float = 60.0) -> list[Row]:
