@@ -20,7 +20,7 @@ RESOURCES = [
     Option("--gpus-per-node", "N", "GPUs on each node."),
     Option("-w --nodelist", "NODES", "Run on all these nodes, as in gpu[001-004]."),
     Option("-x --exclude", "NODES", "Never on these nodes."),
-    Option("--gpu-ids", "0,1", "These GPUs, on each node of the job."),
+    Option("--gpu-ids", "0,1", "These GPUs, on each node of the job; 0.2 is MIG instance 2 of GPU 0."),
     Option("--node-gpu-ids", "SPEC", 'These GPUs of these nodes: "node001:0,1;node002:0".'),
     Option("--gpu-type", "TYPE", "Kind of GPU, as in A100 or A100|H100; `any` allows a mixture."),
     Option("--gpu-mem", "SIZE", "Memory of each GPU at least, as in 24G."),

@@ -16,7 +16,7 @@ from mgpu.core.accounts import account_of
 from mgpu.core.ask import impossible
 from mgpu.core.capacity import known_indices
 from mgpu.core.dependency import parse_dependency
-from mgpu.core.devices import listed
+from mgpu.core.devices import listed, parse_indices
 from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, parse_types
 from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, NodeName, Request
@@ -44,8 +44,7 @@ _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|N
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MEMORY = re.compile(r"(?P<size>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>[KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 _UNITS_MIB: Mapping[str, float] = {"K": 1 / 1024, "M": 1, "": 1024, "G": 1024, "T": 1024 * 1024}
-_INDICES = re.compile(r"\d{1,3}(?:-\d{1,3})?", re.ASCII)
-_MAX_INDICES = 1000
+_EXIT_CODE = re.compile(r"\d{1,3}", re.ASCII)
 _NAME_LENGTH = 64
 _UNBOUNDED_TASKS = 100  # of an array that needs no GPU, at once
 _MAX_CPUS = 65536
@@ -193,7 +192,7 @@ def _known(name: str, nodes: Sequence[NodeView], option: str) -> NodeName:
 
 def _gpu_ids(options: Mapping[str, Any]) -> tuple[int, ...]:
     given = read.line(options, "gpu_ids")
-    return () if options.get("gpu_ids") is None else _indices(given, f"--gpu-ids '{read.shown(given)}'")
+    return () if options.get("gpu_ids") is None else parse_indices(given, f"--gpu-ids '{read.shown(given)}'")
 
 
 def _pins(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> tuple[tuple[NodeName, tuple[int, ...]], ...]:
@@ -207,7 +206,7 @@ def _pins(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> tuple[tuple[
         where = f"--node-gpu-ids '{read.shown(part.strip())}'"
         if not colon or not names.strip():
             raise RequestError(f"{where} cannot be read: write node:indices, as in node001:0,1;node002:0")
-        indices = _indices(ids, where)
+        indices = parse_indices(ids, where)
         for word in hostlist.expand(names):
             name = _known(word, nodes, "--node-gpu-ids")
             if name in pins:
@@ -216,24 +215,6 @@ def _pins(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> tuple[tuple[
             _check_range(name, indices, nodes)
             pins[name] = indices
     return tuple(pins.items())
-
-
-def _indices(given: str, where: str) -> tuple[int, ...]:
-    """`0,2-3` -> (0, 2, 3)"""
-    found: list[int] = []
-    for word in given.split(","):
-        if not _INDICES.fullmatch(word.strip()):
-            raise RequestError(f"{where}: '{read.shown(word.strip())}' is not a GPU index: write 0,1 or 0-3")
-        low, _, high = word.strip().partition("-")
-        if int(low) > int(high or low):
-            raise RequestError(f"{where}: the range '{word.strip()}' runs backwards")
-        found += range(int(low), int(high or low) + 1)
-        if len(found) > _MAX_INDICES:
-            raise RequestError(f"{where} names more than {_MAX_INDICES} GPUs of one node")
-    double = next((index for index in found if found.count(index) > 1), None)
-    if double is not None:
-        raise RequestError(f"{where} names GPU {double} twice: each GPU is given once")
-    return tuple(found)
 
 
 def _check_range(name: NodeName, indices: Sequence[int], nodes: Sequence[NodeView]) -> None:
@@ -311,7 +292,7 @@ def _requeue_exits(options: Mapping[str, Any], kind: JobKind) -> tuple[int, ...]
         raise RequestError(f"--requeue-on-exit does not go with {other}")
     found = [word.strip() for word in given.split(",")]
     for word in found:
-        if not _INDICES.fullmatch(word) or "-" in word or not 1 <= int(word) <= 255:
+        if not _EXIT_CODE.fullmatch(word) or not 1 <= int(word) <= 255:
             raise RequestError(f"--requeue-on-exit '{read.shown(given)}': write exit codes from 1 to 255, as in 85,86")
     return tuple(dict.fromkeys(map(int, found)))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cluster import A100, down, node
 
+from mgpu.core.devices import parse_indices
 from mgpu.core.errors import MgpuError, NotAllowed, RequestError
 from mgpu.core.model import Command, CommandForm, JobKind, JobSpec, Request
 from mgpu.core.plan import PartitionFacts
@@ -70,6 +71,10 @@ def test_shapes(options: dict[str, Any], total: int, sizes: tuple[int, ...]) -> 
     assert (shape_of(request).total, shape_of(request).sizes) == (total, sizes)
 
 
+def test_an_instance_is_named_as_tables_do() -> None:
+    assert parse_indices("0.2, 1.0-1.1,3", "--gpu-ids") == (1002, 1100, 1101, 3)
+
+
 def test_all_resource_options() -> None:
     options = {"gpus": "2", "exclude": "node003", "gpu_type": "A100|3090", "gpu_mem": "24G", "policy": "spread"}
     expected = Request(2, exclude=("node003",), gpu_types=("A100", "3090"), gpu_memory_mib=24576, policy="spread")
@@ -93,6 +98,17 @@ def test_all_resource_options() -> None:
         ({"gpu_ids": ""}, "--gpu-ids '': '' is not a GPU index: write 0,1 or 0-3"),
         ({"gpu_ids": "3-1"}, "--gpu-ids '3-1': the range '3-1' runs backwards"),
         ({"gpu_ids": "0,3-1"}, "--gpu-ids '0,3-1': the range '3-1' runs backwards"),
+        (
+            {"gpu_ids": "0.x"},
+            "--gpu-ids '0.x': '0.x' is not a GPU index: write 0,1 or 0-3, or 0.2 for instance 2 of GPU 0",
+        ),
+        (
+            {"gpu_ids": "0.0-1.3"},
+            "--gpu-ids '0.0-1.3': the range '0.0-1.3' is not of instances of one GPU, as 0.0-0.3 is",
+        ),
+        ({"gpu_ids": "0-0.3"}, "--gpu-ids '0-0.3': the range '0-0.3' is not of instances of one GPU, as 0.0-0.3 is"),
+        ({"gpu_ids": "0.3-0.1"}, "--gpu-ids '0.3-0.1': the range '0.3-0.1' runs backwards"),
+        ({"gpu_ids": "0.1,0.1"}, "--gpu-ids '0.1,0.1' names GPU 0.1 twice: each GPU is given once"),
         ({"gpu_ids": "0-999,0-999"}, "--gpu-ids '0-999,0-999' names more than 1000 GPUs of one node"),
         ({"node_gpu_ids": "node001:0,0"}, "--node-gpu-ids 'node001:0,0' names GPU 0 twice: each GPU is given once"),
         (

@@ -190,6 +190,7 @@ def test_the_inventorys_devices_are_gpus_with_their_instances() -> None:
         (Request(gpus=1, gpu_types=("H100",)), [U1]),
         (Request(gpus=1, gpu_memory_mib=9 * 1024), [U1, "MIG-a0", "MIG-a1", "MIG-a2"]),
         (Request(gpus=1, gpu_memory_mib=39 * 1024), [U1, "MIG-a0"]),
+        (Request(gpu_ids=(1001, 1002)), ["MIG-a1", "MIG-a2"]),
     ],
 )
 def test_who_gets_an_instance(request_: Request, uuids: list[str]) -> None:

@@ -44,6 +44,12 @@ def label(index: int) -> str:
     return f"{(index - MIG_INDEX) // 100}.{index % 100}" if index >= MIG_INDEX else str(index)
 
 
+def parse_label(text: str) -> int:
+    """The index that `3` or `0.2` stands for."""
+    gpu, dot, device = text.partition(".")
+    return mig_index(int(gpu), int(device)) if dot else int(gpu)
+
+
 def parse_instances(parents: Iterable[GpuReading], listed: str, table: str) -> list[GpuReading]:
     """The instances of all GPUs that are cut up. One whose numbers the table does not tell has `instance` None: then it
     cannot be said which processes are in it."""
