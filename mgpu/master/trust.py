@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mgpu.config.model import NodeConfig
 from mgpu.config.sshconfig import SshTarget, resolve
-from mgpu.core.errors import NotAllowed, RequestError
+from mgpu.core.errors import NotAllowed, RequestError, StoreError
 from mgpu.ops.context import HostKey, HostKeys
 from mgpu.remote import hostkeys
 from mgpu.remote.connect import LoginLimits
@@ -64,10 +64,19 @@ def add(node: NodeConfig, own_known_hosts: Path, lines: Sequence[str]) -> int:
         if key not in known.keys:
             fresh.append(line.strip())
     if fresh:
-        descriptor = os.open(own_known_hosts, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "a", encoding="ascii") as file:
-            file.write("".join(f"{line}\n" for line in fresh))
+        _append(own_known_hosts, "".join(f"{line}\n" for line in fresh))
     return len(fresh)
+
+
+def _append(own_known_hosts: Path, lines: str) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe there is not waited for
+    try:
+        with os.fdopen(os.open(own_known_hosts, flags, 0o600), "a", encoding="ascii") as file:
+            file.write(lines)
+    except OSError as error:
+        raise StoreError(
+            f"the host key cannot be written to {own_known_hosts}: {error.strerror}", "mend that, and trust it again"
+        ) from error
 
 
 def _target(node: NodeConfig) -> SshTarget:
