@@ -106,11 +106,29 @@ def add(session: Session, /, name: str, **given: Any) -> int:
             raise bad_request(f"--{key.replace('_', '-')} is empty", "leave it out")
     session.require_here("node add")
     added = Added(session.config_path())
-    added.change("".join([*added.lines, entry(check_name(name), given)]))
+    require_new(check_name(name), added)
+    added.change("".join([*added.lines, entry(name, given)]))
     for trouble in unknown_names([node for node in added.nodes if str(node.name) not in added.known]):
         say(trouble)
     words = f"{name} stands in {added.path}; next: mgpu node trust {text(name)}; mgpu nodes"
     return take_up(session, added, {"added": name}, words)
+
+
+def require_new(name: str, added: Added) -> None:
+    """Raises MasterError if a node of it is there. What is wrong with the name itself the configuration says."""
+    from mgpu.core.errors import RequestError
+    from mgpu.core.hostlist import expand
+
+    try:
+        names = expand(name)
+    except RequestError:
+        return
+    there = next((one for one in names if one in added.known), None)
+    if there is not None:
+        raise bad_request(
+            f"there is already a node {there}",
+            "give another name, or edit the one that is there: mgpu show node " + there,
+        )
 
 
 @command(Argument("name", "NODE"), examples="\nExample:\n  mgpu node remove gpu05\n")

@@ -33,6 +33,8 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["g2", "--ip", ""], "--ip is empty"),
         (["g[2"], "NODE hostlist"),
         ([""], "a node's name is missing"),
+        (["g1"], "there is already a node g1: "),
+        (["g[0-3]"], "there is already a node g1: "),
     ],
 )
 def test_a_bad_option_is_named(inventory: Path, mgpu: Callable, words: list[str], said: str) -> None:
