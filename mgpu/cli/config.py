@@ -9,7 +9,7 @@ from pathlib import Path
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, count, say
-from mgpu.client.http import NoMaster, shortened
+from mgpu.client.http import MasterError, NoMaster, shortened
 from mgpu.client.lock import is_held
 from mgpu.lean_typing import Any
 
@@ -69,7 +69,10 @@ def reload(session: Session, /, yes: bool) -> int:
 
     With faults in it the old one stays in force. A SIGHUP to the master does the same.
     """
-    answer = ask_to_reload(session, all_nodes=yes)
+    try:
+        answer = ask_to_reload(session, all_nodes=yes)
+    except NoMaster as error:
+        raise fault_of_the_file(session) or error from error
     if session.json:
         session.print_json(answer)
         return 0
@@ -78,6 +81,28 @@ def reload(session: Session, /, yes: bool) -> int:
     changes = [f"{key} {', '.join(answer[key])}" for key in ("added", "removed", "changed") if answer[key]]
     print(clean(f"Reloaded; nodes: {'; '.join(changes) or 'as before'}"))
     return 0
+
+
+def fault_of_the_file(session: Session) -> MasterError | None:
+    """Why it may be that no master was found: the file says where to look for one, and this one says nothing, or what
+    cannot be read."""
+    from mgpu.config import load
+    from mgpu.core.errors import ConfigError
+
+    path = session.config_path()
+    named = session.state_dir or session.master_url or any(map(os.environ.get, ("MGPU_STATE_DIR", "MGPU_MASTER")))
+    if named or not path or session.head() is not None:
+        return None
+    state_dir = session.location().state_dir
+    try:
+        load(Path(path))
+    except ConfigError as error:
+        hint = f"mend it, since the master is looked for where it says; none runs for {state_dir}"
+        return MasterError("bad_config", "\n".join(error.faults), hint, 2)
+    lines = Path(path).read_text("utf-8-sig").splitlines()
+    if any(line.strip() and not line.lstrip().startswith("#") for line in lines):
+        return None
+    return MasterError("bad_config", f"{path} says nothing", f"is that meant? no master runs for {state_dir}", 2)
 
 
 def ask_to_reload(session: Session, all_nodes: bool = False) -> Any:
