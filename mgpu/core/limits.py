@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from mgpu.core.model import NodeName
 from mgpu.core.plan import Batch, Bounds, DeviceState, Limits, NodeView, Owner, PlacedPart, Scope, Used, Wait
@@ -70,17 +71,25 @@ def too_wide(gpus: int, owner: Owner, named: str, nodes: Sequence[NodeView], bou
     for scope, limits in scopes(owner, bounds):
         if limits.gpus is not None and gpus > limits.gpus:
             return f"needs {gpus} GPUs, {_whose(scope)} may have {limits.gpus} at once: use -G {limits.gpus}"
-    most = -1
+    most, of = -1, Scope("partition")
     for node in nodes:
         names = via(named, node.partitions)
         if not names and not named:
             return ""
         for name in names:
-            bound = [limits.gpus for _, limits in partition_scopes(name, owner, bounds) if limits.gpus is not None]
-            if not bound or min(bound) >= gpus:
+            bound = [
+                (limits.gpus, scope)
+                for scope, limits in partition_scopes(name, owner, bounds)
+                if limits.gpus is not None
+            ]
+            least, scope = min(bound, key=itemgetter(0), default=(gpus, of))
+            if least >= gpus:
                 return ""
-            most = max(most, min(bound))
-    return f"needs {gpus} GPUs, its partition allows {most} at once: use -G {most}" if most >= 0 else ""
+            if least > most:
+                most, of = least, scope
+    setting = f"partitions.{of.name}.{'user_limits' if of.user else 'limits'}.gpus"
+    who = f"{'a user' if of.user else 'all jobs'} in partition {of.name}"
+    return f"needs {gpus} GPUs, {who} may have {most} at once ({setting}): use -G {most}" if most >= 0 else ""
 
 
 def _whose(scope: Scope) -> str:

@@ -84,7 +84,7 @@ def test_a_partition_over_its_limit_is_closed_and_others_are_not() -> None:
         (4, "", ""),
         (9, "", "needs 9 GPUs, a user may have 8 at once: use -G 8"),
         (7, "", "needs 7 GPUs, account x may have 6 at once: use -G 6"),
-        (5, "p", "needs 5 GPUs, its partition allows 2 at once: use -G 2"),
+        (5, "p", "needs 5 GPUs, a user in partition p may have 2 at once (partitions.p.user_limits.gpus): use -G 2"),
         (5, "p,q", ""),
         (5, "q", ""),
     ],
