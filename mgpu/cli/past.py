@@ -14,7 +14,7 @@ MOST_JOBS = 100_000
 
 
 def past_jobs(session: Session) -> list[LoggedJob]:
-    """Those that ran and have ended, on GPUs, by submission; what stands in the history to the second."""
+    """Those that began and have ended, on GPUs, by submission; what stands in the history to the second."""
     answer = session.call("GET", with_query("/v1/jobs", scope="ended", limit=MOST_JOBS))
     found = [made for number, job in enumerate(answer["jobs"], 1) if (made := _logged(number, job)) is not None]
     if not found:
@@ -28,8 +28,9 @@ def _logged(number: int, job: dict[str, Any]) -> LoggedJob | None:
 
     submit, start, end = (epoch(job.get(key)) for key in ("submit_time", "start_time", "end_time"))
     sizes = [len(part["devices"]) for part in job.get("allocation") or ()]
-    if submit is None or start is None or end is None or end <= start or not sum(sizes):
+    if submit is None or start is None or end is None or not sum(sizes):
         return None
+    end = max(start, end)  # the clock may have been set
     request = Request(gpus=sum(sizes))
     if len(sizes) > 1:
         request = Request(gpus=sum(sizes), nodes=len(sizes))

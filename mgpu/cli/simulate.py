@@ -87,13 +87,16 @@ def simulate(session: Session, /, trace: str | None, **asked: Any) -> None:
             raise bad_request(f"{path} cannot be written there", "name a file in a folder of yours")
     nodes = cluster(asked["nodes"] or ("" if trace else present_nodes(session)))
     log = read(trace) if trace else past_jobs(session)
-    jobs = chosen(log, asked["vc"], number("--from", asked["since"]), number("--until", asked["until"]))
+    there = chosen(log, asked["vc"], number("--from", asked["since"]), number("--until", asked["until"]))
+    jobs = [job for job in there if job.ran]
+    if not jobs:
+        raise bad_request(f"{count(len(there), 'job')} to replay, and none of them ran for any time on any GPU")
     results = [(way, list(watched(replayed(jobs, nodes, way), len(jobs), way.name))) for way in ways]
     if asked["plot"]:
         draw(asked["plot"], results, nodes)
     if asked["csv"]:
         write_csv(asked["csv"], results)
-    show(session, jobs, nodes, results)
+    show(session, jobs, nodes, results, len(there) - len(jobs))
 
 
 def ways_of(asked: dict[str, Any]) -> list[Way]:
@@ -222,7 +225,11 @@ FIGURES = (
 
 
 def show(
-    session: Session, jobs: Sequence[LoggedJob], nodes: Sequence[NodeView], results: Sequence[tuple[Way, list[Ran]]]
+    session: Session,
+    jobs: Sequence[LoggedJob],
+    nodes: Sequence[NodeView],
+    results: Sequence[tuple[Way, list[Ran]]],
+    never_ran: int,
 ) -> None:
     from mgpu.core.outcome import outcome
 
@@ -231,7 +238,7 @@ def show(
         raise bad_request(f"none of the {count(len(jobs), 'job')} can ever start there", "see --nodes")
     found = [(way, outcome(ran, gpus)) for way, ran in results]
     if session.json:
-        documents = [document(way, made, len(jobs)) for way, made in found]
+        documents = [document(way, made, len(jobs), never_ran) for way, made in found]
         session.print_json(documents[0] if len(documents) == 1 else {"ways": documents})
         return
     rows = [[title, *(seconds(getattr(made, key)) for _, made in found)] for title, key in FIGURES]
@@ -243,13 +250,15 @@ def show(
     left = len(jobs) - len(results[0][1])
     if left:
         say(f"{count(left, 'job')} of {len(jobs)} can never start there, and are left out")
+    if never_ran:
+        say(f"{count(never_ran, 'job')} beside these ran for no time or on no GPU, and are left out")
 
 
 def seconds(value: float) -> str:
     return f"{value:.4f} s ({duration(value)})"
 
 
-def document(way: Way, made: Outcome, jobs: int) -> dict[str, Any]:
+def document(way: Way, made: Outcome, jobs: int, never_ran: int) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
@@ -257,6 +266,7 @@ def document(way: Way, made: Outcome, jobs: int) -> dict[str, Any]:
         "backfill": way.backfill,
         "policy": way.policy,
         "left_out": jobs - made.jobs,
+        "never_ran": never_ran,
         **asdict(made),
     }
 

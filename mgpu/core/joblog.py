@@ -26,8 +26,8 @@ class JobLogError(ValueError):
 
 
 def read_log(lines: Iterable[str]) -> list[LoggedJob]:
-    """By submission, ties in the order of the log. Jobs that ran for no time or on nothing are left out, and a job is
-    cut at its limit. Raises JobLogError."""
+    """By submission, ties in the order of the log; those too that never ran (`LoggedJob.ran`). A job is cut at its
+    limit. Raises JobLogError."""
     rows = iter(lines)
     first = next((line for line in rows if line.strip()), "")
     whole = chain([first], rows)
@@ -35,7 +35,7 @@ def read_log(lines: Iterable[str]) -> list[LoggedJob]:
         found = _swf(whole)
     else:
         found = _csv(whole)
-    return sorted((job for job in found if job.duration_s > 0 and job.request.gpus), key=lambda job: job.submit)
+    return sorted(found, key=lambda job: job.submit)
 
 
 def _swf(lines: Iterable[str]) -> Iterator[LoggedJob]:

@@ -35,6 +35,11 @@ class LoggedJob(NamedTuple):
     name: str = ""
 
     @property
+    def ran(self) -> bool:
+        """For some time and on something: else there is nothing to replay."""
+        return self.duration_s > 0 and bool(self.request.gpus)
+
+    @property
     def span_s(self) -> float:
         return self.duration_s if self.requested_s is None else max(self.requested_s, self.duration_s)
 

@@ -66,6 +66,18 @@ def test_a_part_of_the_log(log: str) -> None:
     assert told["jobs"] == 3
 
 
+def test_jobs_that_never_ran_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("submit_time,duration,gpus,vc\n0,0,1,a\n0,5,1,a\n1,-1,1,a\n2,5,0,a\n2,0,1,b\n")
+    ran = simulate(str(path), "--nodes", "1x4", "--vc", "a")
+    assert ran.stderr == "mgpu: 3 jobs beside these ran for no time or on no GPU, and are left out\n"
+    told = json.loads(simulate(str(path), "--nodes", "1x4", "--json").stdout)
+    assert (told["jobs"], told["left_out"], told["never_ran"]) == (1, 0, 4)
+    ran = simulate(str(path), "--nodes", "1x4", "--vc", "b")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "mgpu: 1 job to replay, and none of them ran for any time on any GPU\n"
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [

@@ -23,7 +23,8 @@ job_id,user,gpus,submit_time,duration,nodes,gpus_per_node,vc,requested_time,stat
 
 
 def test_the_standard_workload_format() -> None:
-    second, first = read_log(SWF.splitlines(keepends=True))
+    second, never, first = read_log(SWF.splitlines(keepends=True))
+    assert [job.ran for job in (second, never, first)] == [True, False, True]
     assert (second.submit, second.duration_s, second.request) == (50, 120, Request(gpus=2))  # cut at its limit
     assert (second.user, second.queue, second.requested_s) == ("", "", 120)
     assert (first.submit, first.duration_s, first.request) == (100, 60, Request(gpus=4))
@@ -31,7 +32,7 @@ def test_the_standard_workload_format() -> None:
 
 
 def test_jobs_are_called_as_in_the_log() -> None:
-    assert [job.name for job in read_log(SWF.splitlines(keepends=True))] == ["2", "1"]
+    assert [job.name for job in read_log(SWF.splitlines(keepends=True))] == ["2", "3", "1"]
     assert [job.name for job in read_log(CSV.splitlines(keepends=True))] == ["8", "7"]
     assert [job.name for job in read_log(["submit_time,duration,gpus", "0,1,1", "5,1,1"])] == ["1", "2"]
 
