@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from mgpu.cli.text import clean, gpu_label, local_time, ranges
+from mgpu.cli.text import clean, count, gpu_label, local_time, ranges
 from mgpu.lean_typing import Any
 
 CANCELLED_BY_ANOTHER = 143
@@ -162,6 +162,8 @@ def expected_on(parts: Iterable[dict[str, Any]]) -> str:
 def prospects(answer: dict[str, Any]) -> list[str]:
     """When it is expected to start, and with what it would start now."""
     lines = []
+    if answer.get("ahead"):
+        lines.append(f"{count(answer['ahead'], 'job')} before it in the queue")
     if answer.get("expected_start") and not answer.get("now"):
         where = expected_on(answer.get("expected_on") or ())
         lines.append(f"expected to start {local_time(answer['expected_start'])} on {where}")

@@ -72,10 +72,11 @@ def of(context: Context, job: Job) -> Json:
     """What `why` tells of a job that waits, beside the reasons."""
     seen, policies = context.control.what_if()
     if all(one.job_id != job.job_id for one in pending(seen)):  # held, or behind another job
-        return {**told(expected_starts(seen, policies).get(job.job_id)), "sooner": [], "holders": []}
+        return {**told(expected_starts(seen, policies).get(job.job_id)), "ahead": None, "sooner": [], "holders": []}
     ends = {one.job_id: one.until for one in seen.running}
     return {
         **told(expected_starts(seen, policies).get(job.job_id)),
+        "ahead": ahead_of(seen, job.job_id),
         "sooner": sooner(seen, job.job_id, policies),
         "holders": _holders(context, _holding(job, seen.nodes), ends),
     }

@@ -83,6 +83,7 @@ def test_a_job_that_waits_shows_the_plans_reason(served):
         "detail": "2 GPUs free",
         "nodes": [{"node": "gpu01", "reason": "busy"}],
         "sooner": [],
+        "ahead": 0,
         "holders": [],
     }
 

@@ -29,6 +29,7 @@ def test_why_tells_who_holds_what_and_until_when(peer: Peer, mgpu: Callable) -> 
         "reason": "Resources",
         "detail": "nothing fits now",
         "nodes": [],
+        "ahead": 3,
         "expected_start": "2026-06-02T01:30:00Z",
         "expected_on": [{"node": "gpu01", "devices": [0, 1]}],
         "holders": holders * 4,
@@ -43,6 +44,7 @@ def test_why_tells_who_holds_what_and_until_when(peer: Peer, mgpu: Callable) -> 
     ]
     assert lines[12:] == [
         "  and 2 more",
+        "3 jobs before it in the queue",
         "expected to start 2026-06-02 01:30:00 on gpu01:0-1",
         "it would start now with:",
         "  -G 2 instead of -G 4",
