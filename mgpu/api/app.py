@@ -194,7 +194,7 @@ class _Routes:
         return web.json_response(await self._run(outlook.test_only, self._context, caller_of(request), body))
 
     async def _list_jobs(self, request: web.Request) -> web.Response:
-        wanted = jobs.parse_filter(request.query)
+        wanted = jobs.parse_filter(request.query, caller_of(request))
         start = request.query.get("start") == "1"
         # made into text in the thread too: a long list would hold up everybody else here
         text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, wanted, start)))

@@ -61,6 +61,8 @@ def parse_chosen(payload: Mapping[str, Any], caller: Caller, act: Act) -> Chosen
     for name, word in words.items():
         if not isinstance(word, str):
             raise RequestError(f"{name} must be text")
+    if payload.get("me"):
+        words["user"] = caller.user
     if not ids and not any(words.values()):
         raise RequestError("no jobs were named", "give job numbers, or --me, --user, --state, --name")
     wanted = JobFilter(

@@ -14,7 +14,7 @@ from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
 from mgpu.ops import outlook, render
 from mgpu.ops.arrays import find, is_next
-from mgpu.ops.context import Context
+from mgpu.ops.context import Caller, Context
 from mgpu.ops.login import logins
 from mgpu.ops.named import call_by_name
 from mgpu.ops.render import Json
@@ -124,15 +124,15 @@ def _how_it_ended(job: Job) -> str:
     return "" if job.exit_code is None else f"the command ended with exit code {job.exit_code}"
 
 
-def parse_filter(query: Mapping[str, str]) -> JobFilter:
-    """The filter of a list as it was typed. Raises RequestError."""
+def parse_filter(query: Mapping[str, str], caller: Caller) -> JobFilter:
+    """The filter of a list as it was typed; `me` = the caller's. Raises RequestError."""
     scope = query.get("scope") or "active"
     if scope not in SCOPES:
         raise RequestError(f"scope {scope!r} is none of {', '.join(SCOPES)}")
     limit = query.get("limit") or ("" if scope == "active" else str(ENDED_LIMIT))
     return JobFilter(
         scope=cast(Scope, scope),
-        user=query.get("user", ""),
+        user=caller.user if query.get("me") else query.get("user", ""),
         partition=query.get("partition", ""),
         node=query.get("node", ""),
         name=query.get("name", ""),

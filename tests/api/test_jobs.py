@@ -178,6 +178,14 @@ def test_lists_are_filtered(served):
     assert ids("?limit=-1").startswith("limit '-1'")
 
 
+def test_ones_own_are_those_of_whom_the_master_sees(served):
+    """A client on another machine may have another name there."""
+    mine, theirs = served.submit("aaaaaaaa"), served.submit("bbbbbbbb")
+    served.change_job(theirs, user="bob", uid=4711)
+    assert [job["job_id"] for job in served.ask("GET", "/v1/jobs?me=1")[1]["jobs"]] == [mine]
+    assert cancel(served, me="1")[1] == {"cancelled": [mine], "errors": []}
+
+
 def cancel(served, **body):
     return served.ask("POST", "/v1/cancel", {"request_id": "cccccccc", **body})
 

@@ -47,6 +47,15 @@ def test_looking_takes_one_login(away: Elsewhere) -> None:
     until("ssh ends with its command", lambda: not any(map(lives, away.logins())))
 
 
+def test_ones_own_jobs_under_another_name(away: Elsewhere, tmp_path: Path) -> None:
+    job_id = away.submit("--", "sleep", "300")
+    # by whatever name this machine knows us
+    (tmp_path / "sitecustomize.py").write_text("import pwd\ndef nobody(uid): raise KeyError(uid)\npwd.getpwuid = nobody\n")
+    env = {"PYTHONPATH": f"{tmp_path}:{away.environ['PYTHONPATH']}"}
+    assert [job["job_id"] for job in away.json("queue", "--me", env=env)["jobs"]] == [job_id]
+    assert away("cancel", "--me", env=env).out == f"Cancelled job {job_id}\n"
+
+
 def test_a_script_that_lies_here(away: Elsewhere, tmp_path: Path) -> None:
     script = tmp_path / "work.sh"
     script.write_text("#!/bin/sh\n#MGPU -J mine\necho from a script: $1\n")
