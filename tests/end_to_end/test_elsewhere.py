@@ -50,7 +50,9 @@ def test_looking_takes_one_login(away: Elsewhere) -> None:
 def test_ones_own_jobs_under_another_name(away: Elsewhere, tmp_path: Path) -> None:
     job_id = away.submit("--", "sleep", "300")
     # by whatever name this machine knows us
-    (tmp_path / "sitecustomize.py").write_text("import pwd\ndef nobody(uid): raise KeyError(uid)\npwd.getpwuid = nobody\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pwd\ndef nobody(uid): raise KeyError(uid)\npwd.getpwuid = nobody\n"
+    )
     env = {"PYTHONPATH": f"{tmp_path}:{away.environ['PYTHONPATH']}"}
     assert [job["job_id"] for job in away.json("queue", "--me", env=env)["jobs"]] == [job_id]
     assert away("cancel", "--me", env=env).out == f"Cancelled job {job_id}\n"
