@@ -178,6 +178,7 @@ class Viewer:
         self._wake_fd = wake_fd
         self._attend = attend
         self._sink = Sink("", "", wanted.label, job_id, wake_fd, attend, heads)
+        self._fresh: int | None = None
 
     def run(self) -> None:
         """Raises what `attend` does, BrokenPipeError, MasterError."""
@@ -202,6 +203,7 @@ class Viewer:
     def _copy_all(self) -> None:
         """Rank by rank, as far as there is output now."""
         job = self._master.call("GET", job_path(str(self._job_id)))
+        self._fresh = 1 if job["state"] == "RUNNING" else None
         count = max(len(job.get("allocation") or ()), 1)
         for kind in (STDERR,) if self._wanted.only_stderr else (STDOUT, STDERR):
             for rank in range(count) if self._wanted.rank is None else (self._wanted.rank,):
@@ -212,7 +214,8 @@ class Viewer:
         place: dict[str, Any] = {"stream": NAMES[kind], "rank": rank, "attempt": self._wanted.attempt}
         where: dict[str, Any] = self._wanted.beginning
         while True:
-            answer = self._master.raw("GET", with_query(path, **place, **where, limit=PIECE_B))
+            answer = self._master.raw("GET", with_query(path, **place, **where, limit=PIECE_B, fresh=self._fresh))
+            self._fresh = None  # that was for all of its ranks and streams
             size, offset = (int(answer.headers.get(f"x-mgpu-{name}", 0)) for name in ("size", "offset"))
             if answer.body:
                 self._write(kind, rank, answer.body)

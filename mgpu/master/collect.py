@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, JobId, JobKind, NodeName, Part, PartKey
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 SWEEP_S = 5.0
+BRING_S = 2.0  # somebody waits for it
 AGAIN_S = (0.5, 30.0)  # backoff of a collection that failed
 STALLS_S = 0.5  # without a byte: who follows what has ended brings no more
 TURN_BYTES = 16 * 1024 * 1024  # fetched in one turn, so that a long output does not hold up the next job's
@@ -66,6 +68,30 @@ class Collector:
             log.warning("output of %s: %s", directory_name(key), error)
             return False
         return True
+
+    def bring(self, parts: Sequence[Part]) -> None:
+        """Any thread: what these have written until now, as far as that is here within BRING_S."""
+        wait([self._bring(link, part.key) for part in parts if (link := self._reached(part)) is not None], BRING_S)
+
+    def _reached(self, part: Part) -> NodeLink | None:
+        """Where more of it can be asked for."""
+        asked = part.started is not None and not part.collected and part.state is not AttemptState.LOST
+        return self._links.get(part.node) if asked else None
+
+    def _bring(self, link: NodeLink, key: PartKey) -> Future[None]:
+        done: Future[None] = Future()
+
+        def task() -> None:
+            try:
+                for stream in STREAMS:
+                    self._take(link, key, stream)
+            except (RemoteError, StoreError, SpoolGap) as error:
+                log.info("output of %s: %s", directory_name(key), error)
+            finally:
+                done.set_result(None)
+
+        link.bulk.do(task)
+        return done
 
     @property
     def watching(self) -> bool:

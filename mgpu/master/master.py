@@ -89,6 +89,7 @@ class Master:
         self.residue, self.remove = residues.look, residues.remove
         self.watch = self._collector.watch
         self.signal = Signaller(store, self._links).send
+        self.bring = self._collector.bring
         self.attendance = Attendance(store, spool, clock, self.inbox.wake)
         self.stdins = Stdins(self._links, self.inbox, threads)
         self._judgement = Judgement(

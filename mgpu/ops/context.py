@@ -13,7 +13,7 @@ from mgpu.core.array import shown_id
 from mgpu.core.errors import NotAllowed, NotFound
 from mgpu.core.fairshare import Turn
 from mgpu.core.marks import Order
-from mgpu.core.model import Audit, Job, JobId, NodeName
+from mgpu.core.model import Audit, Job, JobId, NodeName, Part
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import Policy
 from mgpu.core.residue import Residue
@@ -154,6 +154,9 @@ class Control(Protocol):
 
     def turn(self, job_id: JobId) -> Turn | None:
         """Where it stands in the queue that was planned last; None = it is not in it."""
+
+    def bring(self, parts: Sequence[Part]) -> None:
+        """What these have written until now, into the spool, as far as it comes in a moment."""
 
     def watch(self, job_id: JobId, on: bool) -> None:
         """Somebody begins or ceases to follow this job's output live (counted)."""

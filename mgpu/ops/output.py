@@ -26,7 +26,8 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """`attempt` None = the current or last one; `offset` None = at the `beginning`."""
+    """`attempt` None = the current or last one; `offset` None = at the `beginning`. `fresh`: what its nodes have of any
+    rank is fetched before."""
 
     named: Reference
     stream: Stream = "stdout"
@@ -35,6 +36,7 @@ class OutputRequest:
     offset: int | None = 0
     limit: int = 1 << 20
     beginning: Beginning = ALL
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def parse_output_request(named: Reference, query: Mapping[str, str]) -> OutputRe
         offset=number(query, "offset"),
         limit=min(number(query, "limit") or 1 << 20, MOST_BYTES),
         beginning=parse_beginning(query),
+        fresh=query.get("fresh") == "1",
     )
 
 
@@ -76,6 +79,8 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
         return Output(0, b"", 0, job.state.final)
     if wanted.rank >= len(parts):
         raise NotFound(f"job {shown_id(job)} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
+    if wanted.fresh:
+        context.control.bring(parts)
     part = parts[wanted.rank]
     complete = _complete(context, part)  # looked at before the bytes: all of them are there if it holds
     size = context.spool.size(part.key, wanted.stream)

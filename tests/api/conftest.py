@@ -22,7 +22,7 @@ from mgpu.core import health, marks
 from mgpu.core.errors import MgpuError
 from mgpu.core.fairshare import Turn
 from mgpu.core.marks import Order
-from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, NodeState, Part
+from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, NodeState, Part, PartKey
 from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
@@ -70,6 +70,7 @@ class Desk:
         self.refused: dict[str, str] = {}
         self.signals: list[tuple[JobId, str]] = []
         self.deaf: dict[JobId, str] = {}
+        self.brought: list[PartKey] = []
         self.attendance = self
         self.expected: list[JobId] = []
         self.attended: list[tuple[JobId, bool]] = []
@@ -156,6 +157,9 @@ class Desk:
 
     def turn(self, job_id: JobId) -> Turn | None:
         return self.turns.get(job_id)
+
+    def bring(self, parts: Sequence[Part]) -> None:
+        self.brought += [part.key for part in parts]
 
     def watch(self, job_id: JobId, on: bool) -> None:
         self.watched.append((job_id, on))

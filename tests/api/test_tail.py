@@ -131,3 +131,11 @@ def test_of_a_node_that_is_no_more_what_is_here_is_all_there_will_be(served):
     assert [item[3] if item[0] == 1 else item[0] for item in messages(stream)] == ["state", b"so far", "end"]
     answer = http.request(served.endpoint, "GET", f"/v1/jobs/{job_id}/output")
     assert (answer.body, answer.headers["x-mgpu-complete"]) == (b"so far", "1")
+
+
+def test_what_the_nodes_have_is_fetched_for_who_wants_it_fresh(served):
+    job_id = served.submit()
+    parts = run(served, job_id, ranks=2)
+    for query in ("", "?fresh=1"):
+        assert http.request(served.endpoint, "GET", f"/v1/jobs/{job_id}/output{query}").status == 200
+    assert served.desk.brought == [part.key for part in parts]

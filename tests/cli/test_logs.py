@@ -22,8 +22,10 @@ def stored(peer: Peer, number: int, stdout: bytes, stderr: bytes) -> None:
     for name, data in (("stdout", stdout), ("stderr", stderr)):
         for offset in range(0, len(data) + 1, 3):
             where = f"&offset={offset}" if offset else ""
+            fresh = "" if offset else "&fresh=1"
             head = {"X-Mgpu-Size": str(len(data)), "X-Mgpu-Offset": str(offset)}
-            peer.answers["GET", path.format(name, where)] = (200, data[offset : offset + 3], head)
+            for query in ("", fresh):
+                peer.answers["GET", path.format(name, where) + query] = (200, data[offset : offset + 3], head)
 
 
 def test_each_stream_on_its_own(peer: Peer, mgpu: Callable) -> None:
@@ -34,7 +36,7 @@ def test_each_stream_on_its_own(peer: Peer, mgpu: Callable) -> None:
 
 def test_where_it_begins_is_the_masters_to_find(peer: Peer, mgpu: Callable) -> None:
     stored(peer, 17, b"", b"")
-    path = "/v1/jobs/17/output?stream=stderr&rank=0&tail=2&since=10m&limit=1048576"
+    path = "/v1/jobs/17/output?stream=stderr&rank=0&tail=2&since=10m&limit=1048576&fresh=1"
     peer.answers["GET", path] = (200, b"later", {"X-Mgpu-Size": "100", "X-Mgpu-Offset": "95"})
     assert mgpu("logs", "--stderr", "--tail", "2", "--since", "10m", "17") == (0, "later", "")
     assert [path for path in peer.paths() if "offset" in path] == []  # the end was reached at once

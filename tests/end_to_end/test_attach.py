@@ -57,3 +57,16 @@ def test_the_end_of_several_jobs(cluster: Cluster) -> None:
     assert cluster("logs", "--since", "1h", first).out == "".join(f"{number}\n" for number in range(1, 101))
     assert cluster("logs", "--since", "2099-01-01", first).out == ""
     assert "--since 'soon' cannot be read" in cluster.refused("logs", "--since", "soon", first)
+
+
+def test_a_look_shows_what_was_written_just_now(cluster: Cluster) -> None:
+    """Nobody follows it, so nothing of it has come yet but by a sweep every few seconds."""
+    cluster.lab.node("node001").run("mkdir -pm 777 /tmp/attach-now; rm -f /tmp/attach-now/*")
+    # in the file stands what was written before it
+    program = "cd /tmp/attach-now; while :; do date +%s.%N >new; cat new; mv new last; sleep 0.01; done"
+    job_id = cluster.submit("-w", "node001", "--", "sh", "-c", program)
+    cluster.await_running(job_id)
+    for _ in range(3):
+        look = "until [ -e /tmp/attach-now/last ]; do sleep 0.05; done; cat /tmp/attach-now/last"
+        before = float(cluster.lab.node("node001").run(look).stdout)
+        assert float(cluster("logs", "-n", 1, job_id).out) >= before
