@@ -6,6 +6,9 @@ nodes than the inventory makes necessary: a job that fits one node is not split,
 Several parts go to nodes at one switch where that is possible.
 
 Suspect GPUs are taken last: first the job is placed as if they were not there, and only where that fails with them.
+
+Who asks for memory gets the smallest GPUs that suffice, before a built-in policy's own order counts: who needs large
+ones finds no others, and who would fill a node asks for its kind.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from mgpu.core.ask import Ask
+from mgpu.core.capacity import MEMORY_SHOWN
 from mgpu.core.model import NodeName
 from mgpu.core.plan import DeviceView, PlacedPart
-from mgpu.core.policies import Candidate, Policy, ordered
+from mgpu.core.policies import BUILT_IN, Candidate, Policy, ordered
 
 Share = tuple[Candidate, int]
 Places = Callable[[NodeName], int]  # where a node stands in the inventory
@@ -51,13 +55,30 @@ def _place(
         return ()
     need = max(ask.sizes, default=ask.shape.total)
     by_kind: dict[str, list[Candidate]] = {}
-    for candidate in ordered(policy, need, candidates):
+    for candidate in _in_order(ask, policy, need, candidates):
         by_kind.setdefault(candidate.kind, []).append(candidate)
     for of_kind in by_kind.values():
         for near in _near(ask, of_kind):
             if shares := _shares(ask, near, policy):
                 return parts_of(ask, nodes, shares, doubtful)
     return ()
+
+
+def _in_order(ask: Ask, policy: Policy, need: int, candidates: Sequence[Candidate]) -> list[Candidate]:
+    order = ordered(policy, need, candidates)
+    if ask.request.gpu_memory_mib is None or policy not in BUILT_IN:
+        return order
+    sizes = {id(candidate): _largest(candidate.free, need) for candidate in order}
+    step: dict[int, int] = {}  # the same card shows a little more or less with another driver
+    for size in sorted(set(sizes.values())):
+        before = next(reversed(step.values()), 0)
+        step[size] = before if before >= size * MEMORY_SHOWN else size
+    return sorted(order, key=lambda candidate: step[sizes[id(candidate)]])
+
+
+def _largest(devices: Sequence[DeviceView], need: int) -> int:
+    """The memory of the largest among the `need` smallest."""
+    return max(sorted([device.memory_total_mib or 0 for device in devices])[:need], default=0)
 
 
 def _near(ask: Ask, candidates: list[Candidate]) -> Iterable[list[Candidate]]:
@@ -112,7 +133,7 @@ def _wide(ask: Ask, candidates: Sequence[Candidate], policy: Policy) -> list[Sha
     missing = ask.shape.total
     shares: list[Share] = []
     while missing and left and len(shares) < ask.most_parts:
-        order = ordered(policy, missing, left)
+        order = _in_order(ask, policy, missing, left)
         if not order:
             return []
         holds_all = [candidate for candidate in order if len(candidate.free) >= missing]
@@ -147,10 +168,15 @@ def _chosen(ask: Ask, candidate: Candidate, size: int, doubtful: bool) -> Sequen
     if ask.request.pins or ask.request.gpu_ids:
         wanted = dict(ask.request.pins).get(candidate.node.name, ask.request.gpu_ids)
         return sorted(candidate.free, key=lambda device: wanted.index(device.index))
-    sound = [device for device in candidate.free if not device.suspect] if doubtful else candidate.free
+    sound: Sequence[DeviceView] = candidate.free
+    if doubtful:
+        sound = [device for device in candidate.free if not device.suspect]
     if len(sound) < size:
         suspects = [device for device in candidate.free if device.suspect]
         return sorted([*sound, *suspects[: size - len(sound)]], key=lambda device: device.index)
+    if ask.request.gpu_memory_mib is not None:
+        most = _largest(sound, size) / MEMORY_SHOWN
+        sound = [device for device in sound if (device.memory_total_mib or 0) <= most]
     return joined(sound, size, candidate.node.links) if size > 1 else sound[:size]
 
 

@@ -118,6 +118,7 @@ class Rooms:
         self.doubtful = False  # suspects are, or were, among them
         self.uneven = False  # or devices that differ within a node, or are not all to be had
         self.kinds: set[str | None] = set()
+        self.sizes: set[int | None] = set()  # the memory of devices in MiB, where those of a node are alike
         for at, room in enumerate(self._rooms):
             self._enter(at, room)
 
@@ -134,7 +135,8 @@ class Rooms:
         twin = Rooms.__new__(Rooms)
         twin._rooms, twin._at, twin.switches = self._rooms.copy(), self._at, self.switches
         twin._by_free = {count: places.copy() for count, places in self._by_free.items()}
-        twin.free, twin.doubtful, twin.uneven, twin.kinds = self.free, self.doubtful, self.uneven, set(self.kinds)
+        twin.free, twin.doubtful, twin.uneven = self.free, self.doubtful, self.uneven
+        twin.kinds, twin.sizes = set(self.kinds), set(self.sizes)
         return twin
 
     def put(self, room: Room) -> None:
@@ -166,6 +168,7 @@ class Rooms:
             self.doubtful = self.doubtful or room.doubtful
             self.uneven = self.uneven or room.alike is None or (room.most is not None and room.most < count)
             self.kinds.add(room.alike)
+            self.sizes.add(room.free[0].memory_total_mib)
 
     def with_free(self, need: int) -> list[Room]:
         """Those with at least so many free devices, in the order of the inventory."""

@@ -27,6 +27,8 @@ def applies(ask: Ask, rooms: Rooms, policy: Policy) -> bool:
         return False
     if request.cpus is not None or request.host_memory_mib is not None:
         return False
+    if request.gpu_memory_mib is not None and len(rooms.sizes) > 1:  # the smallest that suffice come first
+        return False
     if rooms.switches > 1 and len(ask.sizes) != 1:
         return False
     if ask.sizes:

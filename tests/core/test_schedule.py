@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mgpu.core.ask import ask_for
 from mgpu.core.feasible import examine
 from mgpu.core.memory import Memory
-from mgpu.core.model import JobId, NodeName
+from mgpu.core.model import DeviceUuid, JobId, NodeName
 from mgpu.core.plan import Barred, DeviceState, DeviceView, NodeView, PendingJob, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
 from mgpu.core.rooms import alike, offer, room_of
@@ -50,6 +50,20 @@ RACKS = [
     node("x", "...."),
     node("d", "....", switch="rack2"),
     node("e", "....", switch="rack1"),
+]
+CUT = node("a", "...")  # a whole GPU, and two MIG instances
+SIZES = [
+    CUT._replace(
+        devices=(
+            CUT.devices[0],
+            *(
+                one._replace(uuid=DeviceUuid(f"MIG-{at}"), index=at, name="MIG 1g.10gb", memory_total_mib=9984)
+                for at, one in zip((1000, 1001), CUT.devices[1:], strict=True)
+            ),
+        )
+    ),
+    node("b", "....", R3090, 24564),
+    node("c", "hhh."),
 ]
 PLACED: list[tuple[list[NodeView], dict[str, Any], list[str]]] = [
     (FREE, {}, ["a:0"]),
@@ -93,6 +107,19 @@ PLACED: list[tuple[list[NodeView], dict[str, Any], list[str]]] = [
     ([node("a", "s...")], {"gpu_ids": (1, 0)}, ["a:1,0"]),
     ([node("a", "s..."), node("b", "....")], {"pins": pins(("a", (0,)))}, ["a:0"]),
     ([node("a", "s...")], {"gpus": 0}, ["a:"]),
+    # Who asks for memory gets the smallest that suffice; what another driver shows of the same card is no difference.
+    (SIZES, {}, ["a:0"]),
+    (SIZES, {"gpu_memory_mib": 9 * 1024}, ["a:1000"]),
+    (SIZES, {"gpu_memory_mib": 9 * 1024, "policy": "spread"}, ["a:1000"]),
+    (SIZES, {"gpu_memory_mib": 9 * 1024, "gpus": 2}, ["a:1000,1001"]),
+    (SIZES, {"gpu_memory_mib": 9 * 1024, "gpus": 3}, ["b:0,1,2"]),
+    (SIZES, {"gpu_memory_mib": 9 * 1024, "gpus": 3, "mixed": True}, ["b:0,1,2"]),
+    (SIZES[:1], {"gpu_memory_mib": 9 * 1024, "gpus": 2, "mixed": True}, ["a:1000,1001"]),
+    (SIZES, {"gpu_memory_mib": 12 * 1024}, ["b:0"]),
+    (SIZES, {"gpu_memory_mib": 40 * 1024}, ["a:0"]),
+    (SIZES, {"gpu_memory_mib": 9 * 1024, "nodelist": (NodeName("c"),)}, ["c:3"]),
+    ([node("a", "....", memory_mib=24564), node("b", "hhh.", memory_mib=24576)], {"gpu_memory_mib": 9 * 1024}, ["b:3"]),
+    ([*FREE, node("c", "....", memory_mib=40960)], {"gpu_memory_mib": 9 * 1024, "gpus": 6}, ["a:0,1", "c:0,1,2,3"]),
     # Several parts at one switch, that with least free; across switches only where none has room.
     (RACKS, {"gpus": 8}, ["c:0,1,2,3", "d:0,1,2,3"]),
     (RACKS, {"gpus": 4, "nodes": 2}, ["c:0,1", "d:0,1"]),

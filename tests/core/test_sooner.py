@@ -41,6 +41,7 @@ REQUESTS = st.one_of(
     st.fixed_dictionaries({"nodes": st.integers(1, 3), "gpus_per_node": st.integers(1, 3)}),
     st.fixed_dictionaries({"gpus": st.integers(1, 4), "exclude": st.just((NodeName("a"),))}),
     st.fixed_dictionaries({"gpus": st.integers(1, 4), "gpu_types": st.just(("A100",))}),
+    st.fixed_dictionaries({"gpus": st.integers(1, 9), "gpu_memory_mib": st.sampled_from([1024, 81920])}),
     st.fixed_dictionaries({"nodelist": st.just((NodeName("b"), NodeName("a")))}),
 )
 JOBS = st.lists(st.tuples(REQUESTS, st.integers(0, 5)), min_size=1, max_size=8)
