@@ -6,6 +6,7 @@ there is never read as the outcome of this one, also when this one is killed.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -62,6 +63,8 @@ class StatusFile:
     def _write(self, made: Mapping[str, Any]) -> None:
         """As a whole or not at all; a pipe or a device gets a line each time."""
         text = json.dumps(made, indent=2) + "\n"
+        if os.path.isdir(self._path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if os.path.exists(self._path) and not stat.S_ISREG(os.stat(self._path).st_mode):
             if self.told:
                 with open(self._path, "w") as file:

@@ -118,10 +118,11 @@ class Sink:
 
     def finish(self) -> None:
         """Writes the lines that have no end, and makes the files that nothing came for."""
-        for (kind, rank), line in self._lines.items():
-            if line:
-                end = b"" if self._heads is None else b"\n"  # another job's line may follow
-                self._put(kind, rank, self._begin(rank) + line + end)
+        rest = [(self._target(*place), *place, line) for place, line in self._lines.items() if line]
+        for number, (target, kind, rank, line) in enumerate(rest, 1):
+            # another rank's line may follow, or one of another job
+            follows = self._heads is not None or any(other is target for other, *_ in rest[number:])
+            self._put(kind, rank, self._begin(rank) + line + b"\n" * follows)
         self._lines.clear()
         for kind, pattern in self._patterns.items():
             for rank in self._node_of if pattern else ():

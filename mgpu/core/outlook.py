@@ -86,8 +86,9 @@ def _in_line(snapshot: Snapshot) -> Iterator[tuple[Place, PendingJob]]:
 def ahead_of(snapshot: Snapshot, job_id: JobId) -> int | None:
     """How many stand before it in the queue, of those that may want the same nodes; an array counts as one. None = it
     does not wait for its turn."""
-    places = {job.job_id: (place, job) for place, job in _in_line(snapshot)}
-    if job_id not in places or any(job.job_id == job_id for job in snapshot.later):
+    not_yet = {job.job_id for job in snapshot.later}
+    places = {job.job_id: (place, job) for place, job in _in_line(snapshot) if job.job_id not in not_yet}
+    if job_id not in places:
         return None
     own, job = places[job_id]
     wanted = set(job.request.partition.split(","))

@@ -95,6 +95,7 @@ def test_a_file_that_cannot_be_written_is_told_before(peer: Peer, mgpu: Callable
     ran = mgpu("srun", "--status-file", "nowhere/end.json", "prog")
     said = "mgpu: --status-file nowhere/end.json: No such file or directory: name a file that can be written\n"
     assert (ran.status, ran.err, peer.requests) == (2, said, [])
+    assert "Is a directory" in mgpu("srun", "--status-file", ".", "prog").err
 
 
 def test_an_interrupted_wait(peer: Peer, mgpu_process: Callable) -> None:

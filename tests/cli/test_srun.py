@@ -83,6 +83,8 @@ def test_labels_stand_before_whole_lines(peer: Peer, mgpu: Callable) -> None:
     pieces = [output(b"a"), output(b"x\ny", rank=1), output(b"b\n\nc", offset=1), output(b"z\n", rank=1, offset=3)]
     peer.streams = [[state("RUNNING"), *pieces, end("COMPLETED", exit_code=0)]]
     assert mgpu("srun", "-l", "prog").out == "1: x\n0: ab\n0: \n1: yz\n0: c"
+    peer.streams = [[state("RUNNING"), output(b"a"), output(b"b", rank=1), end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", "-l", "prog").out == "0: a\n1: b"
 
 
 def test_files_are_written_here(peer: Peer, mgpu: Callable) -> None:

@@ -20,5 +20,5 @@ def test_those_that_may_want_the_same_nodes_count() -> None:
 
 
 def test_one_that_does_not_wait_for_its_turn_has_no_place() -> None:
-    seen = snapshot([node("n1", "..")], job(1), job(2, not_before=1e12))
+    seen = snapshot([node("n1", "..")], job(1), job(2, not_before=1e12, priority=9))
     assert [ahead_of(seen, JobId(number)) for number in (1, 2, 3)] == [0, None, None]
