@@ -118,6 +118,8 @@ class Follower:
     def _way_back(self, over: bool = False) -> str:
         if over:
             return f"job {self._job_id} has ended; see all of it with: mgpu logs {self._job_id}"
+        if self._stop_status is not None and self._stop_sent:
+            return f"job {self._job_id} is being ended; how it ended shows: mgpu show {self._job_id}"
         if self._absence:
             until = f"job {self._job_id} ends in {self._absence} s (--kill-on-disconnect)"
             return f"{until}, unless you go back to it with: mgpu attach {self._job_id}"
@@ -215,7 +217,10 @@ class Follower:
             self._pass_on(number)
             return
         if self._stop_status is not None:
-            raise Leave(self._stop_status, "not waited for its end, which was asked for")
+            asked = (
+                "not waited for its end" if self._stop_sent else "its end could not be asked for, the master is away"
+            )
+            raise Leave(self._stop_status, asked)
         now = clock.monotonic()
         sure = self._job["state"] == "PENDING" or not self._terminal or now - self._interrupted <= SECOND_INTERRUPT_S
         if number == signal.SIGTERM:

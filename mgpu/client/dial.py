@@ -7,7 +7,7 @@ itself sends through the connection of the first: the user logs in once a comman
 already (ControlPath), that is left as it is.
 
 ssh stays in our process group, so that it can ask for a password; ^C, which the terminal sends to all of it, it
-ignores.
+does not hear.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHARED = "ssh-"  # and the pid of the command whose ssh it is
 # Of newer ssh alone, and so only undone where they are set: name -> what it has to be
 NO_LOGIN = {"stdinnull": "no", "forkafterauthentication": "no", "sessiontype": "default"}
 SPOKEN = "-oLogLevel=INFO"  # what failed is told from its words
-UNTOUCHED = 'trap "" INT QUIT; exec ssh "$@"'
+OURS_ALONE = (signal.SIGINT, signal.SIGQUIT)
 
 
 class Dialer:
@@ -77,7 +77,7 @@ class Dialer:
         argv = self._argv(mark)
         ours, theirs = socket.socketpair()
         with theirs, open(_scratch(), "w+b") as said:
-            process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=said)
+            process = _spawn(argv, theirs.fileno(), said.fileno())
             theirs.close()
             try:
                 self._begin(_first_line(ours, begin_word(mark), self.wake_fd), process, said.fileno())
@@ -124,12 +124,11 @@ class Dialer:
     # --- ssh's own command line ---
 
     def _argv(self, mark: str) -> list[str]:
-        """Through sh, since no option of Popen ignores a signal in the child without code of ours run there."""
         options = [*BARE, SPOKEN, *self._unless_configured(), *self._sharing()]
         if not _can_ask():
             options.append("-oBatchMode=yes")
         command = remote_command(self.head, mark, self.start_there, self._silence_s())
-        return ["/bin/sh", "-c", UNTOUCHED, "ssh", *options, *self.head.login, command]
+        return ["ssh", *options, *self.head.login, command]
 
     def _unless_configured(self) -> list[str]:
         settings = self.configured()
@@ -179,6 +178,16 @@ class Dialer:
             pairs = (line.partition(" ") for line in done.stdout.decode(errors="replace").splitlines())
             self._settings = {name: value for name, _, value in reversed(list(pairs))}
         return self._settings
+
+
+def _spawn(argv: list[str], stream: int, said: int) -> subprocess.Popen[bytes]:
+    """From its first moment on it hears nothing of ^C: signals that are blocked stay so in what a process starts. What
+    comes for us meanwhile comes when that is over."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, OURS_ALONE)
+    try:
+        return subprocess.Popen(argv, stdin=stream, stdout=stream, stderr=said)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _first_line(connection: socket.socket, begin: str, wake_fd: int) -> str | None:

@@ -191,6 +191,21 @@ def test_signals(
         assert peer.bodies("POST", "/v1/cancel") == []
 
 
+def test_who_does_not_wait_for_the_end_is_told_what_becomes_of_the_job(peer: Peer, mgpu_process: Callable) -> None:
+    gone = threading.Event()
+    peer.streams = [[state("RUNNING"), gone]]
+    process = mgpu_process("srun", "prog")
+    stderr_until(process, b"runs on")
+    process.send_signal(signal.SIGINT)
+    peer.wait_for("POST", "/v1/cancel")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    gone.set()
+    assert process.returncode == 130
+    words = "not waited for its end: job 17 is being ended; how it ended shows: mgpu show 17"
+    assert err.decode().splitlines()[-1] == f"mgpu: {words}"
+
+
 def test_on_a_terminal_the_second_interrupt_ends_the_job(peer: Peer, mgpu_process: Callable) -> None:
     gone = threading.Event()
     peer.streams = [[state("RUNNING"), gone, end("CANCELLED", allocation=[])]]
