@@ -77,7 +77,7 @@ class Feeding:
             await self._to_tell.wait()
             self._to_tell.clear()
             taken = self._stdin.taken() if self._stdin else None
-            if taken and (taken.attempt, taken.fed, taken.ended, taken.over) != told:
-                told = (taken.attempt, taken.fed, taken.ended, taken.over)
-                event = {key: getattr(taken, key) for key in ("attempt", "fed", "here", "ended", "over")}
+            if taken and (taken.attempt, taken.fed, taken.over) != told:
+                told = (taken.attempt, taken.fed, taken.over)
+                event = {key: getattr(taken, key) for key in ("attempt", "fed", "here", "over")}
                 await self._socket.send_str(json.dumps({"event": "stdin", **event}))

@@ -49,7 +49,9 @@ class Stdin:
             return
         except OSError:  # a terminal that is gone, a folder
             data = b""
-        self._ended = self._ended or not data
+        if not data:
+            self._ended = True
+            self._end_sent = self._typed is not None  # the window was closed: that is no end of what the job reads
         self._kept.add(self._typed(data) if self._typed and data else data)
 
     def resize(self, rows: int, columns: int) -> None:

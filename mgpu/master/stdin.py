@@ -31,13 +31,13 @@ Order = Callable[[Feed], None]
 
 
 class _Reader:
-    """A rank. `fed` None: its node has not said yet how far it is. `sent`: what is on its way, too."""
+    """A rank. `fed` None: its node has not said yet how far it is. `sent`, `ended`, `size`: as it was asked for."""
 
     def __init__(self) -> None:
         self.fed: int | None = None
         self.sent = 0
         self.ended = False
-        self.size: tuple[int, int] | None = None  # that its terminal has
+        self.size: tuple[int, int] | None = None
         self.busy = False  # a thread gives
         self.over = False
 
@@ -62,12 +62,11 @@ class Stdin:
 
     def taken(self) -> Taken:
         with self._change:
-            if self._kept is None:
-                return Taken(0, 0, 0, False, False, True)
-            readers = [reader for reader in self._readers.values() if not reader.over]
-            ended = self._ended and all(reader.ended for reader in readers)
             kept = self._kept
-            return Taken(self._attempt, kept.base, kept.end, ended, not readers, len(kept) < KEPT_B)
+            if kept is None:
+                return Taken(0, 0, 0, over=False, room=True)
+            over = all(reader.over for reader in self._readers.values())
+            return Taken(self._attempt, kept.base, kept.end, over, room=len(kept) < KEPT_B)
 
     def give(self, attempt: int, data: bytes) -> None:
         with self._change:
@@ -96,11 +95,11 @@ class Stdin:
             self._news.remove(news)
             self._change.notify_all()
 
-    @property
-    def used(self) -> bool:
-        """Somebody gives, or what was given is still on its way."""
+    def used(self, running: bool) -> bool:
+        """Somebody gives, or what was given is still on its way to a job that runs."""
         with self._change:
-            return bool(self._news or self._kept or any(reader.busy for reader in self._readers.values()))
+            busy = any(reader.busy for reader in self._readers.values())
+            return bool(self._news or (running and (self._kept or busy)))
 
     # --- who takes --------------------------------------------------------------------------------------------------
 
@@ -124,7 +123,8 @@ class Stdin:
         """What was on its way is lost, but for what the node says."""
         with self._change:
             if attempt == self._attempt:
-                self._readers[rank].sent = fed
+                reader = self._readers[rank]
+                reader.sent, reader.ended, reader.size = fed, False, None
         self.reached(attempt, rank, fed)
 
     def reached(self, attempt: int, rank: int, fed: int) -> None:
@@ -150,7 +150,7 @@ class Stdin:
 
     def _order(self, reader: _Reader) -> Order | None:
         size = self._size
-        if size is not None and size != reader.size:
+        if size is not reader.size and size is not None:  # said again, all is drawn anew
             return self._resizing(reader, size)
         if reader.fed is None or self._kept is None:
             return None
@@ -233,15 +233,15 @@ class Stdins:
     def tend(self, board: Board) -> None:
         """Part of a pass: sees to it that somebody gives to each rank that reads."""
         with self._lock:
-            for job_id in [job_id for job_id, stdin in self._open.items() if not stdin.used]:
-                del self._open[job_id]
             if not self._open:
                 return
+            running = {item.job.job_id: item for item in board if item.current and item.job.spec.input}
+            for job_id in [job_id for job_id, stdin in self._open.items() if not stdin.used(job_id in running)]:
+                del self._open[job_id]
             known = dict(self._open)
-        for item in board:
-            stdin = known.get(item.job.job_id)
-            if stdin is not None and item.current and all(part.started is not None for part in item.parts):
-                self._tend(stdin, item)
+        for job_id, item in running.items():
+            if job_id in known and all(part.started is not None for part in item.parts):
+                self._tend(known[job_id], item)
 
     def _tend(self, stdin: Stdin, item: Running) -> None:
         stdin.begin(item.attempt.number, len(item.parts))

@@ -71,13 +71,11 @@ class Attendance(Protocol):
 
 class Taken(NamedTuple):
     """How far the stdin of a job is. `attempt` 0: nothing can be given yet. `fed` bytes are with all ranks, the master
-    has `here`; what is given next follows these. `ended`: the end is there, too. `over`: nobody reads any more. `room`:
-    for more now."""
+    has `here`; what is given next follows these. `over`: nobody reads any more. `room`: for more now."""
 
     attempt: int
     fed: int
     here: int
-    ended: bool
     over: bool
     room: bool
 

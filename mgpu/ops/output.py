@@ -194,12 +194,12 @@ def parse_position(query: Mapping[str, str]) -> Position:
 
 
 def begin_to_follow(context: Context, caller: Caller, named: Reference) -> tuple[JobId, bool]:
-    """The row to follow, and whether it is given a stdin: a task of an array that is none yet becomes one. Raises
-    NotFound, NotAllowed, RequestError."""
+    """The row to follow, and whether the caller may give it something to read: an admin may end a job, but not act in
+    its user's name. A task of an array that is no row yet becomes one. Raises NotFound, NotAllowed, RequestError."""
     with context.store.read() as r:
         job = _readable(context, caller, find(r, named))
     if job.job_id != named.job_id or named.indices is None or job.state is not JobState.PENDING:
-        return job.job_id, bool(job.spec.input)
+        return job.job_id, bool(job.spec.input) and caller.uid in (job.uid, context.owner_uid, 0)
     with context.store.write() as w:
         return find_row(w, named, clock.now()).job_id, False
 

@@ -25,7 +25,7 @@ def given(data: bytes, ended: bool = True) -> stdin.Stdin:
 
 
 def taken(attempt: int = 1, fed: int = 0, here: int = 0, over: bool = False) -> dict[str, Any]:
-    return {"attempt": attempt, "fed": fed, "here": here, "ended": False, "over": over}
+    return {"attempt": attempt, "fed": fed, "here": here, "over": over}
 
 
 def sent(made: stdin.Stdin) -> list[Any]:
@@ -141,3 +141,12 @@ def test_what_cannot_be_read_has_ended() -> None:
     made.read()
     assert sent(made) == [END]
     os.close(folder)
+
+
+def test_a_window_that_was_closed_is_no_end() -> None:
+    reader, writer = os.pipe()
+    made = stdin.Stdin(reader, lambda typed: typed)
+    made.told(taken())
+    os.close(writer)
+    made.read()
+    assert (sent(made), made.descriptors()) == ([], [])

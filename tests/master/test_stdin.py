@@ -5,40 +5,49 @@ from __future__ import annotations
 import json
 import os
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mgpu.client import stdin as client
 from mgpu.client.websocket import BINARY
 from mgpu.master import stdin as master
-from mgpu.remote.errors import RemoteError
 
 
 class Node:
-    """A rank's pipe, as remote/feed gives to it; cut off in the middle now and then."""
+    """A rank's pipe, as remote/feed gives to it: what is asked of it is done later, and as far as the link lasts."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.taken = bytearray()
         self.ended = False
-        self.sizes: list[tuple[int, int]] = []
+        self.orders: list[bytes | None] = []  # None: the end
+        self.linked = False
 
     @property
     def fed(self) -> int:
         return len(self.taken)
 
     def give(self, data: bytes) -> None:
-        assert not self.ended
-        reached = self.chance.choice((len(data), len(data), self.chance.randint(0, len(data))))
-        self.taken += data[:reached]
-        if reached < len(data):
-            raise RemoteError("cut")
+        self.orders.append(data)
 
     def end(self) -> None:
-        self.ended = True
+        self.orders.append(None)
 
-    def resize(self, rows: int, columns: int) -> None:
-        self.sizes.append((rows, columns))
+    def work(self) -> None:
+        if self.orders:
+            data = self.orders.pop(0)
+            assert data is None or not self.ended
+            self.ended = self.ended or data is None
+            self.taken += data or b""
+
+    def cut(self) -> None:
+        """In the middle of what is under way."""
+        if self.orders and self.orders[0]:
+            self.taken += self.orders[0][: self.chance.randint(0, len(self.orders[0]))]
+        self.orders.clear()
+        self.linked = False
 
 
 class Way:
@@ -54,6 +63,8 @@ class Way:
 
     def new_master(self) -> None:
         self.cut()
+        for node in self.nodes:
+            node.cut()
         self.master = master.Stdin()
         self.master.subscribe(lambda: None)
         self.master.begin(1, len(self.nodes))
@@ -83,7 +94,7 @@ class Way:
 
     def tell(self) -> None:
         taken = self.master.taken()
-        self.client.told({key: getattr(taken, key) for key in ("attempt", "fed", "here", "ended", "over")})
+        self.client.told({key: getattr(taken, key) for key in ("attempt", "fed", "here", "over")})
 
     def send(self) -> None:
         self.wire += self.client.frames()
@@ -100,15 +111,19 @@ class Way:
         for rank, node in enumerate(self.nodes):
             if self.chance.random() < 0.3:
                 continue
-            self.master.begin_to_give(1, rank, node.fed)
+            if not node.linked:
+                node.linked = True
+                self.master.begin_to_give(1, rank, node.fed)
             with self.master._change:
                 order = self.master._order(self.master._readers[rank])
-            try:
-                if order:
-                    order(node)  # type: ignore[arg-type]
-                    self.master.reached(1, rank, node.fed)
-            except RemoteError:
-                pass
+            if order:
+                order(node)  # type: ignore[arg-type]
+            if self.chance.random() < 0.4:
+                node.work()
+                self.master.reached(1, rank, node.fed)
+
+    def cut_a_node(self) -> None:
+        self.chance.choice(self.nodes).cut()
 
     @property
     def done(self) -> bool:
@@ -123,13 +138,13 @@ def test_each_byte_once_whatever_is_cut(seed: int, monkeypatch: pytest.MonkeyPat
     data = random.Random(seed).randbytes(3000)
     way = Way(seed, ranks=1 + seed % 3, data=data)
     steps = [way.write, way.read, way.tell, way.send, way.arrive, way.give]
-    for _ in range(4000):
+    for _ in range(way.chance.randint(100, 800)):
         way.chance.choice(steps)()
-        if way.chance.random() < 0.03:
-            way.chance.choice([way.cut, way.new_master])()
+        if way.chance.random() < 0.05:
+            way.chance.choice([way.cut, way.cut_a_node, way.new_master])()
         if way.done:
             break
-    for _ in range(200):
+    for _ in range(1000):
         for step in steps:
             step()
     assert way.done
@@ -184,13 +199,45 @@ def test_what_was_given_is_brought_there_though_its_giver_left() -> None:
     given.reached(1, 0, 0)
     given.give(1, b"last words")
     given.unsubscribe(print)
-    assert given.used
+    assert given.used(running=True)
+    assert not given.used(running=False)
     node = Node(random.Random(3))
-    node.chance.choice = lambda options: options[0]  # type: ignore[method-assign, assignment]
     order = given.next(1, 0)
     assert order is not None
     order(node)  # type: ignore[arg-type]
+    node.work()
     given.reached(1, 0, node.fed)
     assert given.next(1, 0) is None
     assert bytes(node.taken) == b"last words"
-    assert not given.used
+    assert not given.used(running=True)
+
+
+def test_a_size_that_is_told_again_is_an_order_again() -> None:
+    given = stdin()
+    given.begin_to_give(1, 0, 0)
+    sizes: list[tuple[int, int]] = []
+    feed: Any = SimpleNamespace(resize=lambda rows, columns: sizes.append((rows, columns)))
+    for _ in range(2):
+        given.resize(24, 80)
+        order = given.next(1, 0, wait=False)
+        assert order is not None
+        order(feed)
+        assert given.next(1, 0, wait=False) is None
+    given.begin_to_give(1, 0, 0)  # it may have been lost with the link
+    order = given.next(1, 0, wait=False)
+    assert order is not None
+    order(feed)
+    assert sizes == [(24, 80)] * 3
+
+
+def test_an_end_that_was_lost_with_the_link_is_told_again() -> None:
+    given, node = stdin(), Node(random.Random(3))
+    given.begin_to_give(1, 0, 0)
+    given.end(1)
+    for _ in range(2):
+        order = given.next(1, 0, wait=False)
+        assert order is not None
+        order(node)  # type: ignore[arg-type]
+        assert given.next(1, 0, wait=False) is None
+        node.cut()
+        given.begin_to_give(1, 0, 0)
