@@ -52,6 +52,15 @@ def charge(used: dict[Scope, Used], owner: Owner, named: str, held: Held, bounds
         used[scope] = Used(before.gpus + gpus, before.jobs + 1, before.gpu_hours)
 
 
+def counts(scope: Scope, owner: Owner, named: str, nodes: Iterable[Sequence[str]]) -> bool:
+    """Whether a job that runs on nodes of these partitions is charged to that: as `charge` does it."""
+    if scope.kind == "account":
+        return owner.account == scope.name
+    if scope.kind == "partition" and not any(scope.name in via(named, partitions) for partitions in nodes):
+        return False
+    return scope.user in ("", owner.user)
+
+
 def over(scope: Scope, limits: Limits, used: Used, gpus: int, asks: str = "asks for") -> str:
     """Why a job with so many GPUs may not start, "" = it may."""
     where = f" in partition {scope.name}" if scope.kind == "partition" else ""
@@ -113,7 +122,7 @@ class Tally:
         owner = batch.owner or Owner("")
         for scope, limits in scopes(owner, self.bounds):
             if limits and (words := over(scope, limits, self.used.get(scope, Used()), batch.gpus)):
-                return Wait(CODES[scope.kind], words)
+                return Wait(CODES[scope.kind], words, scope=scope)
         return None
 
     def closed(self, batch: Batch) -> dict[NodeName, Wait]:
@@ -123,17 +132,17 @@ class Tally:
         if batch.request.exclusive:
             found = {node.name: self._whole(owner, named, (node.name,), _size(node)) for node in self.nodes.values()}
             return {name: wait for name, wait in found.items() if wait is not None}
-        reasons: dict[str, str] = {}
+        waits: dict[str, Wait] = {}
         for name in named.split(",") if named else self.bounds.partitions:
-            if words := self._partition(name, owner, batch.gpus):
-                reasons[name] = words
-        if not reasons:
+            if wait := self._partition(name, owner, batch.gpus):
+                waits[name] = wait
+        if not waits:
             return {}
         closed = {}
         for node in self.nodes.values():
             names = via(named, node.partitions)
-            if names and all(name in reasons for name in names):
-                closed[node.name] = Wait(CODES["partition"], reasons[names[0]])
+            if names and all(name in waits for name in names):
+                closed[node.name] = waits[names[0]]
         return closed
 
     def beyond(self, batch: Batch, parts: Sequence[PlacedPart]) -> Wait | None:
@@ -147,19 +156,19 @@ class Tally:
     def _whole(self, owner: Owner, named: str, nodes: Sequence[NodeName], gpus: int) -> Wait | None:
         for scope, limits in scopes(owner, self.bounds):
             if limits and (words := over(scope, limits, self.used.get(scope, Used()), gpus, "takes")):
-                return Wait(CODES[scope.kind], words)
+                return Wait(CODES[scope.kind], words, scope=scope)
         for node in nodes:
             names = via(named, self.nodes[node].partitions)
-            reasons = [self._partition(name, owner, gpus, "takes") for name in names]
-            if names and all(reasons):
-                return Wait(CODES["partition"], reasons[0])
+            waits = [self._partition(name, owner, gpus, "takes") for name in names]
+            if names and all(waits):
+                return waits[0]
         return None
 
-    def _partition(self, name: str, owner: Owner, gpus: int, asks: str = "asks for") -> str:
+    def _partition(self, name: str, owner: Owner, gpus: int, asks: str = "asks for") -> Wait | None:
         for scope, limits in partition_scopes(name, owner, self.bounds):
             if limits and (words := over(scope, limits, self.used.get(scope, Used()), gpus, asks)):
-                return words
-        return ""
+                return Wait(CODES[scope.kind], words, scope=scope)
+        return None
 
     def took(self, batch: Batch, parts: Sequence[PlacedPart]) -> None:
         held = [(self.nodes[part.node].partitions, len(part.uuids)) for part in parts]

@@ -354,12 +354,14 @@ class Start(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Why a job does not start now. `reason` is a code (Resources, BeginTime, NodeDown, ...), `detail` says it in
-    words, `nodes` holds the reason of each node in the inventory's order; `start` is when it should, if we can tell."""
+    words, `nodes` holds the reason of each node in the inventory's order; `start` is when it should, if we can tell;
+    `scope`: whose limit it is."""
 
     reason: str
     detail: str
     nodes: Sequence[tuple[NodeName, str]] = ()
     start: float | None = None
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,17 @@ from mgpu import clock
 from mgpu.core.array import shown_id
 from mgpu.core.ask import ask_for
 from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge, still_open
+from mgpu.core.limits import counts
 from mgpu.core.model import Dependency, Job, JobId
 from mgpu.core.outlook import Expected, ahead_of, expected_starts, pending
-from mgpu.core.plan import Dependent, NodeView, PlacedPart, Snapshot
+from mgpu.core.plan import Dependent, NodeView, Owner, PlacedPart, Scope, Snapshot
 from mgpu.core.schedule import plan
 from mgpu.core.sooner import sooner
 from mgpu.ops.arrays import read_facts
 from mgpu.ops.context import Caller, Context, find_job
 from mgpu.ops.render import Json, moment
 from mgpu.ops.submit import known_facts, read_job
-from mgpu.store.reading import Reader
+from mgpu.store.reading import JobFilter, Reader
 
 Open = tuple[tuple[JobId, bool], ...]  # as core.dependency.still_open says it
 FRESH_S = 5.0
@@ -78,8 +79,30 @@ def of(context: Context, job: Job) -> Json:
         **told(expected_starts(seen, policies).get(job.job_id)),
         "ahead": ahead_of(seen, job.job_id),
         "sooner": sooner(seen, job.job_id, policies),
-        "holders": _holders(context, _holding(job, seen.nodes), ends),
+        "holders": _holders(context, _in_its_way(context, job, seen.nodes), ends),
     }
+
+
+def _in_its_way(context: Context, job: Job, nodes: Sequence[NodeView]) -> list[JobId]:
+    """The jobs of which some have to end."""
+    wait = context.control.waits().get(job.job_id)
+    return _holding(job, nodes) if wait is None or wait.scope is None else _counting(context, wait.scope, nodes)
+
+
+def _counting(context: Context, scope: Scope, nodes: Sequence[NodeView]) -> list[JobId]:
+    """Those that are charged to a limit."""
+    partitions = {node.name: node.partitions for node in nodes}
+    on: dict[JobId, list[Sequence[str]]] = {}
+    with context.store.read() as r:
+        for part in r.open_parts():
+            if part.state.holds_devices:
+                on.setdefault(part.job_id, []).append(partitions.get(part.node, ()))
+        jobs = r.jobs(JobFilter(scope="all", ids=tuple(on))) if on else []
+    return [
+        job.job_id
+        for job in jobs
+        if counts(scope, Owner(job.user, job.spec.account), job.spec.request.partition, on[job.job_id])
+    ]
 
 
 def _holding(job: Job, nodes: Sequence[NodeView]) -> list[JobId]:

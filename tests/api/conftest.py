@@ -229,11 +229,19 @@ class Served:
             w.save_job(replace(job, **changes))
         self.spool.notify(job_id)
 
-    def start(self, job_id: JobId, number: int = 1, ranks: int = 1) -> list[Part]:
+    def start(self, job_id: JobId, number: int = 1, ranks: int = 1, node: int = 0) -> list[Part]:
         """What a plan and its start leave in the store."""
         parts = [
             Part(
-                *(job_id, number, rank, NODES[rank], "train", (0,), (DeviceUuid(f"GPU-{NODES[rank]}-0"),)),
+                *(
+                    job_id,
+                    number,
+                    rank,
+                    NODES[node + rank],
+                    "train",
+                    (0,),
+                    (DeviceUuid(f"GPU-{NODES[node + rank]}-0"),),
+                ),
                 AttemptState.RUNNING,
                 pid=100 + rank,
             )

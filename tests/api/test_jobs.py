@@ -11,7 +11,7 @@ from mgpu.client import http
 from mgpu.core.array import Reference
 from mgpu.core.fairshare import Standing, Turn
 from mgpu.core.model import AttemptState, JobState, NodeName
-from mgpu.core.plan import AccountFacts, Limits, Owner, PartitionFacts, Wait
+from mgpu.core.plan import AccountFacts, Limits, Owner, PartitionFacts, Scope, Wait
 from mgpu.ops import cancel as ops_cancel
 from mgpu.ops import output as ops_output
 from mgpu.ops import render
@@ -315,6 +315,27 @@ def test_limits_refuse_what_is_too_much(served):
     assert (status, answer["error"]["code"]) == (403, "not_allowed")
     assert answer["error"]["message"].endswith(" has 1 job queued, and may have 1")
     assert served.ask("POST", "/v1/jobs", submission("bbbbbbbb"))[0] == 200  # the same wish once more
+
+
+def test_why_names_the_jobs_that_count_towards_a_limit(served):
+    me = getpass.getuser()
+    mine, others, ended, waits = (served.submit(letter * 8) for letter in "abcd")
+    [part] = served.start(ended)
+    served.change_part(part, state=AttemptState.ENDED, ended=9.0)
+    served.start(mine)
+    [part] = served.start(others, node=1)
+    served.change_job(others, user="bob", uid=4711)
+    holders = {
+        Scope("user", "", me): [mine],
+        Scope("account", "x"): [],
+        Scope("partition", "train"): [mine, others],
+        Scope("partition", "train", "bob"): [others],
+        Scope("partition", "debug"): [],
+    }
+    for scope, named in holders.items():
+        served.desk.planned[waits] = Wait("UserLimit", "too much", scope=scope)
+        why = served.ask("GET", f"/v1/jobs/{waits}/why")[1]
+        assert [holder["job_id"] for holder in why["holders"]] == named
 
 
 def test_a_job_that_waits_shows_what_its_place_follows_from(served):

@@ -78,6 +78,13 @@ def test_a_partition_over_its_limit_is_closed_and_others_are_not() -> None:
     assert why(made, 4) == ("PartitionLimit", "bob has 1 of at most 1 running jobs in partition q")
 
 
+def test_a_wait_says_whose_limit_it_is() -> None:
+    bounds = Bounds(Limits(jobs=1), {"x": Limits(gpus=0)}, {"p": (Limits(jobs=0), Limits())})
+    made = planned(bounds, waiting(1, CAT), waiting(2, CAT), waiting(3, ANN), waiting(4, Owner("dan"), partition="p"))
+    scopes = [made.waits[JobId(number)].scope for number in (2, 3, 4)]
+    assert scopes == [Scope("user", "", "cat"), Scope("account", "x"), Scope("partition", "p")]
+
+
 @pytest.mark.parametrize(
     ("gpus", "named", "words"),
     [
