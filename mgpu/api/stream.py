@@ -49,6 +49,8 @@ class Streams:
         """Refusals come as ordinary answers, before the connection becomes a WebSocket."""
         job_id, given = await self._run(output.begin_to_follow, self._context, caller, named)
         position = output.parse_position(request.query)
+        if not position.beginning.of_all:
+            await self._run(output.bring, self._context, job_id)
         socket = web.WebSocketResponse(timeout=CLOSE_S, compress=False)
         await socket.prepare(request)
         self._open[socket] = request.transport

@@ -204,6 +204,15 @@ def begin_to_follow(context: Context, caller: Caller, named: Reference) -> tuple
         return find_row(w, named, clock.now()).job_id, False
 
 
+def bring(context: Context, job_id: JobId) -> None:
+    """What its nodes have by now: for who does not begin at the start, what was written before is no news."""
+    with context.store.read() as r:
+        job = find_job(r, job_id)
+        parts = r.parts(job_id, job.attempt)
+    if job.state is JobState.RUNNING:
+        context.control.bring(parts)
+
+
 def look(context: Context, job_id: JobId, position: Position) -> Look:
     """The job now, and the next bytes of the attempt."""
     with context.store.read() as r:

@@ -77,6 +77,7 @@ def test_a_stream_from_now_on(served):
     served.spool.append(parts[0].key, "stdout", 0, b"before\n")
     served.spool.append(parts[1].key, "stderr", 0, b"long before\n")
     stream = served.stream(f"/v1/jobs/{job_id}/stream?tail=0")
+    assert served.desk.brought == [part.key for part in parts]  # what was written before is no news
     assert list(messages(stream, "begin"))[-1] == (
         "begin",
         {"offsets": [[1, 0, 7], [1, 1, 0], [2, 0, 0], [2, 1, 12]]},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from tests.end_to_end.cluster import Cluster
 
 # writes a line for each of the files in $0 that somebody makes, and ends with the third
@@ -70,3 +72,8 @@ def test_a_look_shows_what_was_written_just_now(cluster: Cluster) -> None:
         look = "until [ -e /tmp/attach-now/last ]; do sleep 0.05; done; cat /tmp/attach-now/last"
         before = float(cluster.lab.node("node001").run(look).stdout)
         assert float(cluster("logs", "-n", 1, job_id).out) >= before
+    before = float(cluster.lab.node("node001").run(look).stdout)
+    follower = cluster.start("attach", job_id)
+    follower.read_until(f"{before:.0f}"[:6])  # a moment
+    follower.send(signal.SIGHUP)
+    assert float(follower.finish().out.split()[0]) >= before
