@@ -4,11 +4,15 @@ its own; who asks has nothing but an ssh that knows it."""
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from tests.end_to_end.cluster import QUICK, Cluster
 from tests.lab import Lab
 from tests.lab.loopback import LoopbackNode
+
+
+SSH = shutil.which("ssh") or "ssh"
 
 
 class Elsewhere(Cluster):
@@ -31,7 +35,7 @@ class Elsewhere(Cluster):
         ssh.parent.mkdir()
         note = f'case " $* " in *" -G "*) ;; *) echo $$ >>{self.record} ;; esac'
         # OpenSSH reads the account's own home, whatever HOME says
-        ssh.write_text(f'#!/bin/sh\n{note}\nexec /usr/bin/ssh -F {lab.ssh_config} "$@"\n')
+        ssh.write_text(f'#!/bin/sh\n{note}\nexec {SSH} -F {lab.ssh_config} "$@"\n')
         ssh.chmod(0o755)
         for variable in ("MGPU_CONFIG", "MGPU_STATE_DIR"):
             del self.environ[variable]
@@ -47,4 +51,8 @@ class Elsewhere(Cluster):
 
 
 def lives(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    """One that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(") ")[2][:1] not in ("Z", "X")
+    except OSError:
+        return False

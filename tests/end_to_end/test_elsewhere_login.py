@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.cluster import Terminal, until
-from tests.end_to_end.elsewhere import Elsewhere
+from tests.end_to_end.elsewhere import SSH, Elsewhere
 from tests.lab import Lab, Settings
 
 WORD = "correct horse"
@@ -42,7 +42,7 @@ def configured(away: Elsewhere, folder: Path, text: str) -> dict[str, str]:
     config.write_text(text + away.lab.ssh_config.read_text().replace("BatchMode yes\n", ""))
     ssh = folder / "ssh"
     note = f'case " $* " in *" -G "*|*" -W "*) ;; *) echo $$ >>{away.record} ;; esac'
-    ssh.write_text(f'#!/bin/sh\n{note}\nexec /usr/bin/ssh -F {config} "$@"\n')
+    ssh.write_text(f'#!/bin/sh\n{note}\nexec {SSH} -F {config} "$@"\n')
     ssh.chmod(0o755)
     return {**away.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
