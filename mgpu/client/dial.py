@@ -25,7 +25,7 @@ from contextlib import suppress
 from mgpu import clock
 from mgpu.client import trouble
 from mgpu.client.head import NO_MGPU, Head, begin_word, remote_command
-from mgpu.client.http import NoMaster
+from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.private import private_folder
 from mgpu.lean_typing import Any
 
@@ -159,8 +159,11 @@ class Dialer:
         self._processes = [process for process in self._processes if process.poll() is None]
         if self._processes and self._shared:
             return ["-oControlMaster=no", f"-oControlPath={self._shared}"]
-        folder = private_folder(f"/tmp/mgpu-{os.getuid()}")
-        _sweep(folder)
+        try:
+            folder = private_folder(f"/tmp/mgpu-{os.getuid()}")
+            _sweep(folder)
+        except (MasterError, OSError):  # somebody else has made it: then each ssh logs in by itself
+            return []
         self._shared = os.path.join(folder, f"{SHARED}{os.getpid()}-{os.urandom(4).hex()}")
         return ["-oControlMaster=yes", f"-oControlPath={self._shared}", "-oControlPersist=no"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.client import http
+from mgpu.client import dial, http
 from mgpu.client.dial import Dialer
 from mgpu.client.head import LAUNCHER, parse_head
 from mgpu.client.launcher import leave_launcher
@@ -156,6 +156,14 @@ def test_what_a_killed_ssh_left_is_swept(stand: Stand) -> None:
     options(stand)
     assert (left.exists(), alive.exists()) == (False, True)
     alive.unlink()
+
+
+def test_a_folder_that_is_not_ours_alone_is_done_without(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def taken(path: str) -> str:
+        raise http.MasterError("not_allowed", f"{path} is not a folder that we alone can enter")
+
+    monkeypatch.setattr(dial, "private_folder", taken)
+    assert [word for word in options(stand) if "Control" in word] == []
 
 
 def test_no_ssh_program(stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from tests.end_to_end.cluster import QUICK, Cluster
 from tests.lab import Lab
 from tests.lab.loopback import LoopbackNode
 
-
 SSH = shutil.which("ssh") or "ssh"
 
 
