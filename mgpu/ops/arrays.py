@@ -147,6 +147,14 @@ def with_tasks(reader: Reader, job: Job) -> list[Job]:
     return tasks if tasks and job.state is not JobState.PENDING else [job, *tasks]
 
 
+def first_that_waits(reader: Reader, job: Job) -> Job | None:
+    """Of an array whose tasks are all jobs by now, where none runs and some wait: so does the array, as the first."""
+    if not job.is_array or job.state is not JobState.RUNNING:
+        return None
+    tasks = reader.active_tasks(job.job_id)
+    return tasks[0] if tasks and all(task.state is JobState.PENDING for task in tasks) else None
+
+
 def require_index(job: Job, indices: Indices) -> None:
     """Raises NotFound unless the array has all of these."""
     if not job.is_array:

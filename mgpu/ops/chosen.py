@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mgpu import clock
 from mgpu.core import array
@@ -20,6 +22,7 @@ from mgpu.store.reading import JobFilter, Reader, Scope
 from mgpu.store.writing import Writer
 
 MOST_IDS = 100_000
+_TASK = re.compile(r"\b\d+_\d+\b", re.ASCII)
 
 
 class AlreadyEnded(MgpuError):
@@ -81,7 +84,7 @@ def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], 
     request = parse_chosen(payload, caller, act)
     mark = f"request {request.request_id}"
     done: dict[JobId | str, None] = {}
-    errors: list[Json] = []
+    refusals: list[_Refusal] = []
     told: list[JobId] = []
     with context.store.write() as w:
         for target in _targets(w, request, act, mark):
@@ -92,7 +95,7 @@ def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], 
                 require_owner(context, caller, job, act.may)
                 _change(w, job, target.indices, act, mark)
             except MgpuError as refused:
-                errors.append({"job_id": target.shown, **refused.as_json()})
+                refusals.append(_refusal(target, refused))
             else:
                 done.setdefault(target.shown)
                 told.append(target.job.job_id)
@@ -100,7 +103,7 @@ def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], 
         context.spool.notify(job_id)
     if done:
         context.waker.wake()
-    return {act.done: list(done), "errors": errors}
+    return {act.done: list(done), "errors": _errors(refusals, done)}
 
 
 def _change(writer: Writer, job: Job, indices: Indices, act: Act, mark: str) -> None:
@@ -139,6 +142,58 @@ class _Target:
 class _Unknown:
     shown: JobId | str
     error: MgpuError
+
+
+class _Refusal(NamedTuple):
+    """`task`: of an array, in whose words NUL stands for its name. `all_of`: the array that was named as a whole."""
+
+    shown: JobId | str
+    error: dict[str, str]
+    task: Job | None = None
+    all_of: JobId | None = None
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What those have in common that are told of as one."""
+        return (self.task.array_id, self.all_of, *self.error.values()) if self.task else (id(self),)
+
+
+def _refusal(target: _Target | _Unknown, error: MgpuError) -> _Refusal:
+    told = error.as_json()
+    if isinstance(target, _Unknown) or target.job.array_id is None or target.indices:
+        return _Refusal(target.shown, told)
+    name = str(shown_id(target.job))
+
+    def nameless(text: str) -> str:
+        return _TASK.sub(lambda found: "\0" if found[0] == name else found[0], text)
+
+    return _Refusal(target.shown, {key: nameless(text) for key, text in told.items()}, target.job, target.all_of)
+
+
+def _errors(refusals: Sequence[_Refusal], done: Container[JobId | str]) -> list[Json]:
+    """Tasks of one array that are refused in the same words are told of as one: of as the array, if all of it was
+    named and to none of it was it done."""
+    alike: dict[tuple[object, ...], list[_Refusal]] = {}
+    for refusal in refusals:
+        alike.setdefault(refusal.kind, []).append(refusal)
+    of_array = Counter(refusal.all_of for refusal in refusals)
+    errors = []
+    for group in alike.values():
+        first = group[0]
+        name = _together([one.task for one in group if one.task])
+        if len(group) > 1 and first.all_of is not None and first.all_of not in done:
+            name = first.all_of if of_array[first.all_of] == len(group) else name
+        told = {key: text.replace("\0", str(name)) for key, text in first.error.items()}
+        errors.append({"job_id": first.shown if first.all_of or len(group) == 1 else name, **told})
+    return errors
+
+
+def _together(tasks: Sequence[Job]) -> JobId | str:
+    """Of one array; "" = there are none."""
+    if not tasks or tasks[0].array_id is None:
+        return ""
+    indices = array.fold(task.array_index for task in tasks if task.array_index is not None)
+    return array.render_reference(Reference(tasks[0].array_id, indices))
 
 
 def _targets(writer: Writer, request: Chosen, act: Act, mark: str) -> Iterator[_Target | _Unknown]:

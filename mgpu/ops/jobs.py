@@ -13,7 +13,7 @@ from mgpu.core.model import AttemptState, Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
 from mgpu.ops import outlook, render
-from mgpu.ops.arrays import find, is_next
+from mgpu.ops.arrays import find, first_that_waits, is_next
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.login import logins
 from mgpu.ops.named import call_by_name
@@ -50,8 +50,12 @@ def show_job(context: Context, named: Reference, ways: bool = False) -> Json:
         tasks = r.count_tasks(job_id) if job.is_array else {}
         if job.is_array:  # what is stored of it is when the last of them became a job: others wait for that
             job = replace(job, start_time=r.first_start(job_id))
+        waiting = first_that_waits(r, job)
     parts = attempts[-1][1] if attempts else []
     shown = render.job(job, parts, context.control.waits().get(job_id))
+    if waiting is not None:
+        as_it = render.job(waiting, (), context.control.waits().get(waiting.job_id))
+        shown |= {key: as_it[key] for key in ("state", "reason", "detail", "held")}
     turn = context.control.turn(job_id) if job.state is JobState.PENDING else None
     shown["order"] = render.turn(turn, job.spec.standing) if turn else None
     if ways and job.state is JobState.RUNNING:
@@ -80,9 +84,10 @@ def why(context: Context, named: Reference) -> Json:
     """Why the job waits, with each node's reason; or where it runs; or how it ended."""
     with context.store.read() as r:
         job = find(r, named)
+        asked, job = job, first_that_waits(r, job) or job
         parts = r.parts(job.job_id, job.attempt)
         first = is_next(r, job)
-    answer = _why(context, job, parts, first)
+    answer = {**_why(context, job, parts, first), "job_id": shown_id(asked)}
     call_by_name(context, (answer, *answer["nodes"]), "detail", "reason")
     return answer
 

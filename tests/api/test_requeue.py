@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mgpu.core.model import AttemptState, JobId, JobState
+from mgpu.core.waits import held
 from mgpu.ops import requeue as ops_requeue
 from mgpu.ops.context import Caller
 from tests.api.conftest import Served, submission
@@ -186,3 +187,33 @@ def test_what_must_run_once_is_refused(served: Served, kind: str, options: dict[
     answer = requeue(served, ids=[job_id])
     assert answer["requeued"] == []
     assert why in answer["errors"][0]["message"]
+
+
+def test_tasks_that_all_wait_are_refused_as_one(served: Served) -> None:
+    array_id = batch(served, "aaaaaaaa", array="0-3")
+    for index in range(4):  # now it is a row
+        served.ask("POST", "/v1/hold", {"request_id": f"eeeeeee{index}", "ids": [f"{array_id}_{index}"]})
+    told = [(error["job_id"], error["message"]) for error in requeue(served, ids=[array_id])["errors"]]
+    assert told == [(array_id, f"job {array_id} waits already")]
+    named = f"{array_id}_[1-3]"
+    told = [(error["job_id"], error["message"]) for error in requeue(served, "a1a1a1a1", ids=[named])["errors"]]
+    assert told == [(named, f"job {named} waits already")]
+    served.ask("POST", "/v1/cancel", {"request_id": "dddddddd", "ids": [f"{array_id}_2"]})
+    answer = requeue(served, "a2a2a2a2", ids=[array_id])
+    assert answer["requeued"] == [array_id]
+    told = [(error["job_id"], error["message"]) for error in answer["errors"]]
+    assert told == [(array_id, f"job {array_id}_[0-1,3] waits already")]
+
+
+def test_an_array_of_which_all_is_held_waits(served: Served) -> None:
+    array_id = batch(served, "aaaaaaaa", array="0-1")
+    for index in range(2):
+        served.ask("POST", "/v1/hold", {"request_id": f"eeeeeee{index}", "ids": [f"{array_id}_{index}"]})
+    rows = [served.job(JobId(job["number"])) for job in served.ask("GET", "/v1/jobs")[1]["jobs"]]
+    served.desk.planned = {row.job_id: held(row) for row in rows}
+    shown, why = served.ask("GET", f"/v1/jobs/{array_id}")[1], served.ask("GET", f"/v1/jobs/{array_id}/why")[1]
+    assert (shown["job_id"], shown["state"], shown["reason"]) == (array_id, "PENDING", "JobHeldUser")
+    assert (why["job_id"], why["state"], why["reason"]) == (array_id, "PENDING", "JobHeldUser")
+    assert why["detail"].endswith(f": mgpu release {array_id}_0")
+    served.change_job(rows[1].job_id, state=JobState.RUNNING, attempt=1)
+    assert served.ask("GET", f"/v1/jobs/{array_id}")[1]["state"] == "RUNNING"
