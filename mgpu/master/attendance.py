@@ -37,7 +37,7 @@ class Attendance:
     def load(self) -> None:
         """What a master before this one was to look after."""
         with self._store.read() as reader:
-            jobs = [*reader.pending(), *(job for job, _, _ in reader.open_attempts())]
+            jobs = reader.attended()
         for job in jobs:
             self.expect(job)
 

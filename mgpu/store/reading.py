@@ -89,6 +89,7 @@ _NAMESAKES = Statement(
     .order_by(_j.job_id)
 )
 _SPECS = Statement(select(_j.job_id, _j.spec).where(_j.job_id.in_(_given_jobs())))
+_ATTENDED = Statement(_jobs.where(tables.ACTIVE, tables.ATTENDED))
 _PENDING = Statement(_jobs.where(tables.PENDING).order_by(_j.job_id))
 _TASK = Statement(_jobs.where(_j.array_id == bindparam("array_id"), _j.array_index == bindparam("array_index")))
 _ACTIVE_TASKS = Statement(
@@ -222,6 +223,10 @@ class Reader:
     def pending(self) -> list[Job]:
         """In the order of their ids."""
         return self._all(Job, _PENDING)
+
+    def attended(self) -> list[Job]:
+        """Those that have not ended, and that end when no client is with them."""
+        return self._all(Job, _ATTENDED)
 
     def count_by_state(self, wanted: JobFilter) -> dict[JobState, int]:
         """Of the jobs that pass (all of them, whatever the limit); a state that none is in is absent."""

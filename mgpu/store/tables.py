@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     Dialect,
     Float,
     ForeignKey,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    literal_column,
     text,
 )
 from sqlalchemy.types import TypeDecorator
@@ -192,6 +194,10 @@ ENDED = text("state NOT IN ('PENDING', 'RUNNING')")
 OPEN_PART = text("(state <> 'ENDED' OR collected = 0)")
 NOT_RELEASED = text("released IS NULL")
 ACTIVE_TASK = text("(array_id IS NOT NULL AND state IN ('PENDING', 'RUNNING'))")
+# of a spec: a client has to be with it. In a text within the JSON the quotes would look otherwise
+ATTENDED: ColumnElement[bool] = literal_column(
+    """(instr(spec, '"client_absence_s":') > 0 AND instr(spec, '"client_absence_s":null') = 0)"""
+)
 
 Index("jobs_pending", jobs.c.job_id, sqlite_where=PENDING)
 Index("jobs_active", jobs.c.job_id, sqlite_where=ACTIVE)
