@@ -233,7 +233,7 @@ class Follower:
             self._tell(f"{outcome.tasks_in_short(self._job)}; followed for {began}; ^C again within 1 s ends it")
 
     def _pass_on(self, number: int) -> None:
-        body = {"ids": [self._job_id], "signal": str(number), "full": True}
+        body = {"ids": [self._job_id], "signal": str(number)}
         try:
             answer = self._master.call("POST", "/v1/signal", {"request_id": os.urandom(16).hex(), **body})
             refused = [error["message"] for error in answer["errors"]]

@@ -252,6 +252,21 @@ def test_a_reader_that_goes_leaves_the_job(peer: Peer, mgpu_process: Callable) -
     assert b"job 17 goes on" in err and peer.bodies("POST", "/v1/cancel") == []
 
 
+def test_user_signals_go_to_the_job(peer: Peer, mgpu_process: Callable) -> None:
+    refused = {"job_id": 17, "code": "bad_request", "message": "job 17 waits: there is nothing to signal", "hint": ""}
+    peer.answers["POST", "/v1/signal"] = {"signalled": [], "errors": [refused]}
+    hold = threading.Event()
+    peer.streams = [[state("RUNNING"), hold, end("COMPLETED", exit_code=0)]]
+    process = mgpu_process("srun", "prog")
+    stderr_until(process, b"runs on")
+    process.send_signal(signal.SIGUSR1)
+    body = peer.wait_for("POST", "/v1/signal")
+    assert (body["ids"], body["signal"]) == ([17], "10")
+    hold.set()
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, b"SIGUSR1 was not passed on: job 17 waits" in err) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("number", "status", "cancelled"), [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 1), (signal.SIGHUP, 129, 0)]
 )
