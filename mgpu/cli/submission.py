@@ -119,6 +119,8 @@ def test_only(session: Session, prepared: Prepared) -> None:
         lines = ["it would be held", *_others(answer)]
     elif answer.get("waits_for"):
         lines = [*_others(answer), *lines]
+        if answer.get("untold"):
+            lines.append(f"when it would start cannot be told: {answer['untold']}")
     elif answer["now"]:
         lines = [f"it would start now on {expected_on(answer['expected_on'])}"]
     elif not answer["expected_start"]:

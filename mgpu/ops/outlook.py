@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mgpu import clock
-from mgpu.core.array import shown_id
+from mgpu.core.array import shown_id, task_name
 from mgpu.core.ask import ask_for
 from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge, still_open
 from mgpu.core.limits import counts
-from mgpu.core.model import Dependency, Job, JobId
+from mgpu.core.model import Condition, ConditionKind, Dependency, Job, JobId
 from mgpu.core.outlook import Expected, ahead_of, expected_starts, pending
 from mgpu.core.plan import Dependent, NodeView, Owner, PlacedPart, Scope, Snapshot
 from mgpu.core.schedule import plan
@@ -132,10 +132,12 @@ def test_only(context: Context, caller: Caller, payload: Mapping[str, Any]) -> J
     """When and where the submission would start if it were made now. Raises as `submit` does."""
     job, notices = read_job(context, caller, payload)
     job = replace(job, job_id=NOBODYS)
-    verdict, still = _waits_for(context, job)
+    verdict, still, untold = _waits_for(context, job)
     answer = {"held": job.held, "waits_for": verdict.detail, "never": verdict.never, "notices": notices}
     if verdict.at is None:
-        found = _behind(context, job, still) if still and not (job.held or verdict.never) else None
+        ends = not (job.held or verdict.never)
+        found = _behind(context, job, still) if still and ends else None
+        answer["untold"] = untold if ends and found is None else ""
         return {"now": False, **told(found), "sooner": [], **answer}
     job = replace(job, not_before=max(job.not_before, verdict.at))
     seen, policies = context.control.what_if(job)
@@ -161,17 +163,45 @@ def _behind(context: Context, job: Job, waits_for: Open) -> Expected | None:
     return expected_starts(seen, policies).get(NOBODYS)
 
 
-def _waits_for(context: Context, job: Job) -> tuple[Verdict, Open]:
-    """Of other jobs, and which of them; it would come behind all that are there."""
+def _waits_for(context: Context, job: Job) -> tuple[Verdict, Open, str]:
+    """Of other jobs, which of them, and why it may be that nobody can tell when that is over; it would come behind all
+    that are there."""
     named = job.spec.dependency
     if named is None:
-        return NOTHING_WAITED_FOR, ()
+        return NOTHING_WAITED_FOR, (), ""
     with context.store.read() as r:
         known_facts(r, named)
         dependency, facts = read_facts(r, named, job.submit_time)
         earlier = r.namesakes(job.uid, job.spec.name) if dependency.singleton else []
         still = _open(r, named)
-    return judge(dependency, facts, earlier[0][2] if earlier else None), still
+        namesake = earlier[0][2] if earlier else None
+        untold = _untold(
+            r,
+            [
+                one
+                for one, way in zip(named.conditions, dependency.conditions, strict=True)
+                if judge(replace(dependency, conditions=(way,)), facts, namesake).at is None
+            ],
+        )
+    return judge(dependency, facts, namesake), still, untold
+
+
+def _untold(reader: Reader, conditions: Iterable[Condition]) -> str:
+    """Why nobody can tell when these are met."""
+    for condition in conditions:
+        job_id, task = condition.job_id, condition.task
+        if job_id is None:
+            return "which of the earlier jobs of its name ends last, and when, nobody knows"
+        name = job_id if task is None else task_name(job_id, task)
+        if condition.kind is ConditionKind.AFTERNOTOK:
+            return f"whether job {name} fails, and when, nobody knows"
+        if condition.delay_s:
+            return f"the minutes after the start of job {name} are not reckoned with"
+        if task is not None and reader.task(job_id, task) is None:
+            return f"task {name} is still to come, and of one task nothing is planned alone"
+        if task is None and find_job(reader, job_id).is_array and condition.kind is not ConditionKind.AFTER:
+            return f"which task of array {name} ends last, and when, nobody knows"
+    return "the end of what it waits for is not known either"
 
 
 def _open(reader: Reader, dependency: Dependency) -> Open:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mgpu.core.model import JobState
@@ -53,6 +55,31 @@ def test_who_only_asks_is_told_whom_it_would_wait_for(served: Served) -> None:
     served.change_job(first, state=JobState.FAILED, end_time=9.0)
     assert asked(dependency=f"afterok:{first}") == (False, f"job {first} had to end well, and is FAILED", True)
     assert asked(dependency=f"afternotok:{first}")[1:] == ("", False)
+
+
+def test_who_only_asks_is_told_why_nobody_can_tell_when(served: Served) -> None:
+    first = served.submit("aaaaaaaa", gpus="0")
+    array = {**submission("cccccccc"), "kind": "batch", "options": {"array": "0-1"}}
+    of = served.ask("POST", "/v1/jobs", array)[1]["job_id"]
+
+    def untold(dependency: str, **more: Any) -> str:
+        body = submission("bbbbbbbb", gpus="0", dependency=dependency, **more)
+        return served.ask("POST", "/v1/jobs/test", body)[1]["untold"]
+
+    name = {"job_name": served.job(first).spec.name}
+    assert untold("singleton", **name) == "which of the earlier jobs of its name ends last, and when, nobody knows"
+    assert untold(f"afterany:{of}") == f"which task of array {of} ends last, and when, nobody knows"
+    assert untold(f"afterok:{of}_1") == f"task {of}_1 is still to come, and of one task nothing is planned alone"
+    assert untold(f"after:{first}+5") == f"the minutes after the start of job {first} are not reckoned with"
+    assert untold(f"afterok:{first},afternotok:{first}") == f"whether job {first} fails, and when, nobody knows"
+    assert untold(f"after:{first}", hold=True) == ""
+    served.change_job(first, state=JobState.RUNNING, start_time=5.0)
+    assert (
+        untold(f"afterany:{first}") == "the end of what it waits for is not known either"
+    )  # nothing that runs is known of it
+    served.change_job(first, state=JobState.FAILED, end_time=9.0)
+    told = untold(f"afternotok:{first},afterany:{of}")
+    assert told == f"which task of array {of} ends last, and when, nobody knows"
 
 
 def test_who_waits_for_what_can_never_be_is_told_at_once(served: Served) -> None:

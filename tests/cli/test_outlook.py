@@ -81,6 +81,10 @@ UNKNOWN = "when it would start cannot be told: Resources: 1 GPU is free"
         ({"held": "JobHeldUser by ann"}, "it would be held\n"),
         ({"waits_for": "job 3 has to end first", "never": False}, "it would wait: job 3 has to end first\n"),
         ({"waits_for": "no job 3", "never": True}, "it would wait for what can never be: no job 3\n"),
+        (
+            {"waits_for": "job 3", "never": False, "untold": "nobody knows"},
+            "it would wait: job 3\nwhen it would start cannot be told: nobody knows\n",
+        ),
         ({"held": "h", "waits_for": "3", "never": False}, "it would be held\nit would wait: 3\n"),
     ],
 )
