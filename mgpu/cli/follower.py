@@ -277,7 +277,8 @@ class Follower:
             reason = outcome.why(self._job)
             because = f"; it waited: {reason}" if reason else ""
             unmet = f"did not start within {immediate:g} s (--immediate): taken off the queue"
-            self._tell(f"job {self._job_id} {unmet}{because}")
+            self.left = f"{unmet}{because}"
+            self._tell(f"job {self._job_id} {self.left}")
             self._stop(STOPPED_FOLLOWING)
         since = {"session_timeout": self._began, "max_wait_time": self._heard, "connection_timeout": self._lost_since}
         for key, start in since.items():

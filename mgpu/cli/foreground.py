@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from mgpu.cli.follower import Follower
 from mgpu.cli.given import NOTHING, Given
+from mgpu.cli.leave import STOPPED_FOLLOWING
+from mgpu.cli.outcome import ACTIVE
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Signals
 from mgpu.client.http import MasterError
@@ -51,6 +53,16 @@ def stay(
         except MasterError as error:
             session.status_file.tell(follower.job, error.exit_code, error.as_json())
             raise
-        left = follower.left and {"code": "not_followed", "message": follower.left, "hint": f"mgpu attach {job_id}"}
-        session.status_file.tell(follower.job, status, left or None)
+        session.status_file.tell(follower.job, status, why_left(follower, status))
         return status
+
+
+def why_left(follower: Follower, status: int) -> dict[str, str] | None:
+    """Of a job that did not end by itself, or at all: for the status file."""
+    if not follower.left:
+        return None
+    if follower.job["state"] in ACTIVE:
+        return {"code": "not_followed", "message": follower.left, "hint": f"mgpu attach {follower.job['job_id']}"}
+    if status == STOPPED_FOLLOWING and not follower.job.get("start_time"):
+        return {"code": "not_started", "message": follower.left, "hint": ""}
+    return None  # it began just then, or only output of it is missing

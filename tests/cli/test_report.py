@@ -47,6 +47,17 @@ def test_an_exit_status_of_ours_is_not_the_jobs(peer: Peer, mgpu: Callable) -> N
     assert told("state", "exit_code", "error") == ["FAILED", 75, None]
 
 
+def test_one_that_did_not_start_in_time(peer: Peer, mgpu: Callable) -> None:
+    gone = threading.Event()
+    threading.Thread(target=lambda: (peer.wait_for("POST", "/v1/cancel"), gone.set()), daemon=True).start()
+    peer.answers["GET", "/v1/jobs/17"] = job("PENDING", reason="Resources", detail="all busy")
+    peer.streams = [[state("PENDING"), gone, end("CANCELLED", start_time=None, allocation=[])]]
+    assert mgpu("srun", "--status-file", "end.json", "-I0", "prog").status == 75
+    state_told, status, error = told("state", "exit_status", "error")
+    assert (state_told, status, error["code"]) == ("CANCELLED", 75, "not_started")
+    assert error["message"].endswith("taken off the queue; it waited: Resources: all busy")
+
+
 def test_what_never_became_a_job(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = {"error": {"code": "not_allowed", "message": "this partition is closed", "hint": ""}}
     peer.answers["POST", "/v1/jobs"] = (403, refused, {})
