@@ -160,6 +160,8 @@ class Spool:
     def tail(self, key: PartKey, stream: Stream, lines: int) -> int:
         """Where the last `lines` lines begin; one that has no end yet counts."""
         end = self.size(key, stream)
+        if lines >= end:
+            return 0  # none is shorter than a byte
         last = True
         while end > 0 and lines > 0:
             start = max(0, end - _BLOCK)
