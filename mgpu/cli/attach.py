@@ -22,9 +22,12 @@ Examples:
   mgpu attach 20_4              a task of an array
   mgpu attach --status-file end.json 17
 
-Exit status and ^C as in srun: the job's own exit status, 75 when the job is no longer
-followed; a second ^C within a second ends the job, as SIGTERM does; it runs on
-when this command is hung up or killed.
+Exit status and ^C as in srun: the job's own exit status, 75 when the job is no
+longer followed; a second ^C within a second ends the job, as SIGTERM does; it
+runs on when this command is hung up or killed.
+
+A job that was begun with --pty is given the keys of this terminal again: ~. at
+the beginning of a line leaves it, ~? tells more.
 """
 
 

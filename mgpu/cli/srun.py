@@ -36,9 +36,9 @@ a second ^C within a second ends the job; where stderr is no terminal the first
 one does. SIGUSR1 and SIGUSR2 go to the job. SIGTERM ends it; on SIGHUP, or when
 nobody reads our output any more, it runs on.
 
-stdin is passed on when it is a pipe or a file; else the job's is empty. With --pty
-the keys of this terminal are the job's own, ^C among them; ~. at the beginning of a
-line leaves it (mgpu attach goes back), ~? tells more.
+stdin is passed on when it is a pipe or a file; else the job's is empty. With
+--pty the keys of this terminal are the job's own, ^C among them; ~. at the
+beginning of a line leaves it (mgpu attach goes back), ~? tells more.
 """
 PTY = Option("--pty", "", "A terminal there for COMMAND: a shell, an editor, a monitor.")
 INPUT = Option("-i --input", "FILE", "stdin from this file; `none`: an empty one, whatever ours is.")
