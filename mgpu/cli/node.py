@@ -147,27 +147,34 @@ def down(session: Session, /, name: str, yes: bool) -> int:
     examples=TRUST_EXAMPLES,
 )
 def trust(session: Session, /, names: tuple[str, ...], everywhere: bool, fingerprint: str | None, yes: bool) -> int:
-    """Accept the host keys that nodes show now, after comparing their fingerprints."""
+    """Accept the host keys that nodes show now, after comparing their fingerprints.
+
+    Then the nodes are asked what they have.
+    """
     wanted = nodes_meant(session, names, everywhere)
     if not wanted or (fingerprint and len(wanted) > 1):
         what = "which node?" if not wanted else "a fingerprint is that of one node"
         raise bad_request(what, "name one; --all means all of the inventory")
-    status, told = 0, list[dict[str, Any]]()
+    status, told, taken = 0, list[dict[str, Any]](), list[str]()
     refused: dict[str, MasterError] = {}
     for name in wanted:
         try:
-            status = trust_one(session, name, fingerprint, yes, told) or status
+            status = trust_one(session, name, fingerprint, yes, told, taken) or status
         except MasterError as error:
             if len(wanted) == 1 or error.code == "no_master":
                 raise
             refused[name] = error
     if session.json:
         session.print_json({"nodes": told} if len(wanted) > 1 or everywhere else told[0])
+    elif taken:  # else `mgpu nodes` would still say that their keys are unknown
+        probe_several(session, taken)
     return print_refusals(session, refused) or status
 
 
-def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool, told: list[dict[str, Any]]) -> int:
-    """`told`: with --json what came of it is put there."""
+def trust_one(
+    session: Session, name: str, fingerprint: str | None, yes: bool, told: list[dict[str, Any]], taken: list[str]
+) -> int:
+    """`told`: with --json what came of it is put there; `taken`: the node, if keys of it are trusted now."""
     path = node_path(name)
     shown = session.call("GET", f"{path}/hostkeys")
     if shown["status"] == "same" and (not fingerprint or known_by(fingerprint, shown)):
@@ -188,6 +195,7 @@ def trust_one(session: Session, name: str, fingerprint: str | None, yes: bool, t
         return 1
     answer = session.call("POST", f"{path}/trust", {"lines": [key["line"] for key in keys]})
     report(session, name, answer["trusted"], f"{count(answer['trusted'], 'host key')} trusted", told)
+    taken.append(name)
     return 0
 
 

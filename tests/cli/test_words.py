@@ -335,10 +335,11 @@ def test_several_nodes_are_trusted_one_after_the_other(peer: Peer, mgpu: Callabl
     key = {"fingerprint": "SHA256:x", "line": "k", "type": "ssh-ed25519"}
     peer.answers["GET", "/v1/nodes/n1/hostkeys"] = {"status": "new", "keys": [key], "known": []}
     peer.answers["POST", "/v1/nodes/n1/trust"] = {"trusted": 1}
+    peer.answers["POST", "/v1/nodes/n1/probe"] = {"node_id": "n1", "gpus": [{"state": "free"}]}
     peer.answers["GET", "/v1/nodes/n3/hostkeys"] = {"status": "same", "keys": [key], "known": [key]}
     ran = mgpu("node", "trust", "n[1-2]", "n3", "n1", "--yes")
     assert ran.status == 1
-    assert ran.out == "n1: 1 host key trusted\nn3: its host keys are trusted already\n"
+    assert ran.out == "n1: 1 host key trusted\nn3: its host keys are trusted already\nn1: 1 GPU: 1 free\n"
     assert ran.err == "mgpu: no /v1/nodes/n2/hostkeys: look\n"
     peer.answers["GET", "/v1/nodes"] = {"nodes": [{"node_id": "n3"}]}
     assert mgpu("node", "trust", "--all").out == "n3: its host keys are trusted already\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -80,7 +81,9 @@ def test_a_host_key_that_nobody_knows(lab: Lab, make_cluster: ClusterMaker) -> N
     assert "shows no such key but SHA256:" in wrong
     words = ["ssh-keygen", "-lf", str(lab.node("node001").folder / "host_key.pub")]
     fingerprint = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[1]
-    assert cluster("node", "trust", "node001", "--fingerprint", fingerprint).out == "node001: 1 host key trusted\n"
+    trusted = cluster("node", "trust", "node001", "--fingerprint", fingerprint).lines
+    assert trusted[0] == "node001: 1 host key trusted"
+    assert re.match(r"node001: \d GPUs: ", trusted[1])
     result = follower.finish()
     assert (result.code, result.out) == (0, "ran\n")
     assert "trusted already" in cluster("node", "trust", "node001").out

@@ -50,7 +50,7 @@ class Look:
                 shown = answer.result()
                 if shown["status"] == "changed":
                     raise changed(host.name, shown)
-                if shown["status"] == "new" and trust_one(self._session, host.name, None, yes, []):
+                if shown["status"] == "new" and trust_one(self._session, host.name, None, yes, [], []):
                     self.untrusted.append(host.name)
                     self.troubles[host.name] = "its host keys are not trusted"
             except MasterError as error:
