@@ -16,6 +16,7 @@ from mgpu.cli.text import say
 from mgpu.client.http import MasterError, with_query
 from mgpu.client.job_stream import STDERR, STDOUT, Event, JobStream, Output
 from mgpu.client.master import Master
+from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any, NamedTuple
 
 PIECE_B = 1 << 20
@@ -49,7 +50,7 @@ class Wanted(NamedTuple):
 
     @property
     def beginning(self) -> dict[str, int | str | None]:
-        return {"tail": self.tail, "since": self.since}
+        return {"tail": self.tail, "since": self.since, "zone": own_zone() if self.since else None}
 
 
 class Interrupted(Exception):

@@ -12,6 +12,7 @@ from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Words
 from mgpu.cli.text import clean, say
 from mgpu.client.http import MasterError
+from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any, NamedTuple
 
 SCRIPT_LIMIT_B = 4 << 20
@@ -58,6 +59,8 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
         "cwd": working_directory(),
         "virtual_env": "" if export in NO_EXPORT else virtual_env(os.environ),
     }
+    if options.get("begin"):
+        body["zone"] = own_zone()
     if options.get("request_id"):
         body["key"] = options["request_id"]
     shipment = None

@@ -8,6 +8,7 @@ from mgpu.cli.filters import job_path
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import clean
+from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -38,6 +39,8 @@ def update(session: Session, /, job_id: str, **given: Any) -> None:
     if not wanted:
         raise bad_request("what should change?", "give --time LIMIT, none removes it; or see mgpu update --help")
     body = {"request_id": os.urandom(16).hex(), **wanted}
+    if "begin" in wanted:
+        body["zone"] = own_zone()
     answer = session.call("POST", f"{job_path(job_id)}/update", body)
     if session.json:
         session.print_json(answer)

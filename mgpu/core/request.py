@@ -28,7 +28,7 @@ from mgpu.core.signals import parse_warning
 from mgpu.core.stdin import on_one_node, parse_input, window_of
 from mgpu.core.tree import parse_tree, tree_notices
 
-_KEYS = ("request_id", "key", "kind", "command", "options", "env", "cwd", "virtual_env", "tree")
+_KEYS = ("request_id", "key", "kind", "command", "options", "env", "cwd", "virtual_env", "zone", "tree")
 _OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),

@@ -22,6 +22,7 @@ from mgpu.ops.begin import parse_begin
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.limits import require_possible, require_room
 from mgpu.ops.trees import require_there
+from mgpu.ops.zone import zone_named
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
@@ -89,10 +90,14 @@ def read_job(
     require_manners(context, caller, spec)
     require_possible(context, spec, caller.user)
     spec = replace(spec, asked=_asked(payload))
-    return _job(request_id, caller, spec, read.Options(read.mapping(payload, "options"))), notices
+    options = read.Options(read.mapping(payload, "options"))
+    begin = 0.0
+    if options.get("begin") is not None:
+        begin = parse_begin(read.line(options, "begin", 64), clock.now(), zone_named(payload.get("zone")))
+    return _job(request_id, caller, spec, options, begin), notices
 
 
-def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options) -> Job:
+def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options, begin: float) -> Job:
     now = clock.now()
     job = Job(
         job_id=JobId(0),  # the store numbers it
@@ -104,7 +109,7 @@ def _job(request_id: str, caller: Caller, spec: JobSpec, options: read.Options) 
         submit_time=now,
         rest=render_indices(array_of(spec.array).indices) if spec.array else None,
         dropped="" if spec.array else None,
-        not_before=parse_begin(read.line(options, "begin", 64), now) if options.get("begin") is not None else 0.0,
+        not_before=begin,
     )
     return lifecycle.hold(job, caller.user, admin=False) if read.flag(options, "hold") else job
 

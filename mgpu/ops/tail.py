@@ -13,6 +13,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.model import PartKey
 from mgpu.ops.begin import BEFORE_CLOCK, clock_time, day_named, unit_seconds
 from mgpu.ops.jobs import parse_count
+from mgpu.ops.zone import zone_named
 from mgpu.store.spool import Spool, Stream
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -50,7 +51,7 @@ def parse_beginning(query: Mapping[str, str]) -> Beginning:
     tail, since = query.get("tail", ""), query.get("since", "")
     return Beginning(
         tail=parse_count("tail", tail, 1 << 40) if tail else None,
-        since=parse_since(since, clock.now()) if since else None,
+        since=parse_since(since, clock.now(), zone_named(query.get("zone"))) if since else None,
     )
 
 

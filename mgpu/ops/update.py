@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import tzinfo
 from typing import Any, NamedTuple
 
 from mgpu import clock
@@ -29,6 +30,7 @@ from mgpu.ops.circles import way_back
 from mgpu.ops.context import Caller, Context, require_owner
 from mgpu.ops.render import Json, moment
 from mgpu.ops.submit import known_facts, parse_request_id, require_manners
+from mgpu.ops.zone import zone_named
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
@@ -44,12 +46,13 @@ class _Wish(NamedTuple):
     caller: Caller
     options: read.Options
     views: Sequence[NodeView]
+    zone: tzinfo | None
 
 
 def update(context: Context, caller: Caller, named: Reference, payload: Mapping[str, Any]) -> Json:
     """The limit counts from the start of the job. Of an array all is meant that waits, and for a limit
     alone what runs too. Raises RequestError, NotAllowed, NotFound, AlreadyEnded."""
-    read.only_keys(payload, ("request_id", *_CHANGES), "the key")
+    read.only_keys(payload, ("request_id", "zone", *_CHANGES), "the key")
     request_id = parse_request_id(payload)
     options = read.Options({name: payload[name] for name in _CHANGES if payload.get(name) is not None})
     read.not_empty(options, _CHANGES)
@@ -57,7 +60,7 @@ def update(context: Context, caller: Caller, named: Reference, payload: Mapping[
         options[name] = read.line(options, name).strip()
     if not options:
         raise RequestError("nothing to change was named", "give --time LIMIT, none removes it; or another option")
-    wish = _Wish(context, caller, options, context.control.views())
+    wish = _Wish(context, caller, options, context.control.views(), zone_named(payload.get("zone")))
     with context.store.write() as w:
         job = find_row(w, named, clock.now())
         require_owner(context, caller, job, "change it")
@@ -105,7 +108,7 @@ def _waiting(writer: Writer, job: Job, wish: _Wish) -> Job:
     job = replace(job, spec=spec)
     if "begin" in options:
         # of a job that was tried before, too: it is no pause of ours then
-        job = replace(job, not_before=parse_begin(options["begin"], clock.now()), reason="")
+        job = replace(job, not_before=parse_begin(options["begin"], clock.now(), wish.zone), reason="")
     return job
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mgpu.core.errors import RequestError
 from mgpu.ops.begin import parse_begin
+from tests.api.conftest import submission
 
 ZONE = timezone(timedelta(hours=2))
 NOW = datetime(2026, 11, 28, 9, 0, tzinfo=ZONE)
@@ -75,3 +76,29 @@ def test_nothing_waits_for_ever(text: str) -> None:
 def test_no_text_is_more_than_refused(text: str) -> None:
     with suppress(RequestError):
         parse_begin(text, NOW.timestamp(), ZONE)
+
+
+@pytest.mark.parametrize(
+    ("zone", "at"),
+    [
+        ("Asia/Tokyo,+0900", "2030-07-01T07:00:00Z"),
+        ("Europe/Zurich,+0100", "2030-07-01T14:00:00Z"),  # summer time then, whatever the difference is now
+        ("Nowhere/At_All,-0330", "2030-07-01T19:30:00Z"),
+        (",+0100", "2030-07-01T15:00:00Z"),
+        ("../../etc/passwd,+0100", "2030-07-01T15:00:00Z"),
+    ],
+)
+def test_a_time_of_day_is_by_the_clock_of_whoever_asks(served, zone: str, at: str) -> None:
+    job_id = served.ask("POST", "/v1/jobs", {**submission("a" * 8, begin="2030-07-01T16:00"), "zone": zone})[1][
+        "job_id"
+    ]
+    assert served.ask("GET", f"/v1/jobs/{job_id}")[1]["begin"] == at
+    change = {"request_id": "b" * 8, "begin": "2030-07-02T16:00", "zone": zone}
+    assert served.ask("POST", f"/v1/jobs/{job_id}/update", change)[0] == 200
+    assert served.ask("GET", f"/v1/jobs/{job_id}")[1]["begin"] == at.replace("07-01", "07-02")
+
+
+def test_a_zone_that_is_none(served) -> None:
+    wish = {**submission("a" * 8, begin="16:00"), "zone": "here"}
+    status, answer = served.ask("POST", "/v1/jobs", wish)
+    assert (status, answer["error"]["message"]) == (400, "'here' is no time zone")

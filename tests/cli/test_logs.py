@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mgpu.cli.sink import Sink
+from mgpu.client.http import quote
 from tests.client.peer import CUT, Peer, end, job, output, state
 
 FROM_NOW = {"event": "begin", "offsets": [[1, 0, 1000], [2, 0, 50]]}
@@ -34,9 +36,11 @@ def test_each_stream_on_its_own(peer: Peer, mgpu: Callable) -> None:
     assert mgpu("logs", "17", "--stderr") == (0, "oh no\n", "")
 
 
-def test_where_it_begins_is_the_masters_to_find(peer: Peer, mgpu: Callable) -> None:
+def test_where_it_begins_is_the_masters_to_find(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
     stored(peer, 17, b"", b"")
-    path = "/v1/jobs/17/output?stream=stderr&rank=0&tail=2&since=10m&limit=1048576&fresh=1"
+    zone = quote(f"UTC,{time.strftime('%z')}")
+    path = f"/v1/jobs/17/output?stream=stderr&rank=0&tail=2&since=10m&zone={zone}&limit=1048576&fresh=1"
     peer.answers["GET", path] = (200, b"later", {"X-Mgpu-Size": "100", "X-Mgpu-Offset": "95"})
     assert mgpu("logs", "--stderr", "--tail", "2", "--since", "10m", "17") == (0, "later", "")
     assert [path for path in peer.paths() if "offset" in path] == []  # the end was reached at once
