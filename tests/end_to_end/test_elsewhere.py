@@ -250,3 +250,13 @@ def test_the_tree_goes_along_over_the_same_login(away: Elsewhere, tmp_path: Path
     result = away("srun", "-Q", "--ship", "-G", 1, "sh", "-c", "ls; wc -c <data", cwd=tree)
     assert result.lines == ["data", str(1 << 20)]
     assert len(away.logins()) == 1
+
+
+def test_several_jobs_are_followed_at_once(away: Elsewhere) -> None:
+    line = "for i in $(seq 300); do echo $i; done; sleep 0.5; echo last"
+    jobs = [away.submit("-G", 1, "--", "sh", "-c", line) for _ in range(2)]
+    shown = away("logs", "-f", "-l", *jobs).lines
+    for job_id in jobs:
+        mine = [text for text in shown if text.startswith(f"{job_id}.0: ")]
+        assert mine == [f"{job_id}.0: {word}" for word in (*range(1, 301), "last")]
+    assert away("attach", "--tail", 1, jobs[0]).out == "last\n"
