@@ -68,6 +68,7 @@ class NodeLink:
         self._probing = threading.Lock()
         self._hurry = False
         self.begun = 0  # probes
+        self.refused_at = 0.0  # when it last could not start what it was asked to
         self._asked_at: float | None = None
         self._last_seen: Observation | None = None
         self._slowly_probed: float | None = None

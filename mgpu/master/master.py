@@ -19,7 +19,7 @@ from mgpu.core.fairshare import Turn
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.marks import Order
 from mgpu.core.memory import Memory
-from mgpu.core.model import AttemptState, Audit, Job, JobId, NodeName, Part
+from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
@@ -214,6 +214,8 @@ class Master:
             gone.append(Gone(now, token, part.pid))
             # what `nodes` shows of its GPUs is out of date now
             self._probing.soon(part.node, AFTER_END_S)
+            if part.failure is FailureClass.NODE and part.node in self._links:
+                self._links[part.node].refused_at = now
         for part in absorber.finished:
             link = self._links.get(part.node)
             if link is not None:

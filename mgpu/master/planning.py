@@ -1,7 +1,8 @@
 """Stored state -> snapshot -> plan -> attempts STARTING. The database's unique key has the last word about a device.
 
-GPUs are given out on a fresh look only: where a start meets an observation older than FRESH_S, the node is probed first
-and the plan made again with what that shows. So a process that nobody queued is met before a job is, not after.
+GPUs are given out on a fresh look only: where a start meets an observation older than FRESH_S, or than the last
+start that the node refused, the node is probed first and the plan made again with what that shows. So a process that
+nobody queued is met before a job is, not after.
 """
 
 from __future__ import annotations
@@ -251,6 +252,8 @@ def elsewhere(nodes: Sequence[NodeView], job: Job, parts: Sequence[Part]) -> boo
 class Link(Protocol):
     """A node's link, as far as looks at the node are concerned."""
 
+    refused_at: float
+
     @property
     def asked_for_s(self) -> float: ...
     def probe(self) -> bool: ...
@@ -262,7 +265,7 @@ def fresh(
     """The starts that may be committed, and why the others may not yet: their nodes are probed."""
     ready, waits = [], {}
     for start in plan.starts:
-        stale = [part.node for part in start.parts if part.uuids and _is_stale(nodes[part.node], now)]
+        stale = [name for _, name, _, uuids in start.parts if uuids and _is_stale(nodes[name], links[name], now)]
         for name in stale:
             links[name].probe()
         if stale:
@@ -277,12 +280,16 @@ def answering(
     views: tuple[NodeView, ...], nodes: Mapping[NodeName, Node], links: Mapping[NodeName, Link], now: float
 ) -> tuple[NodeView, ...]:
     """Without the GPUs of nodes that were asked and do not answer soon: whoever waits may find others."""
-    silent = {name for name, link in links.items() if link.asked_for_s > PATIENCE_S and _is_stale(nodes[name], now)}
+    silent = {
+        name for name, link in links.items() if link.asked_for_s > PATIENCE_S and _is_stale(nodes[name], link, now)
+    }
     return tuple(_silent(view) if view.name in silent else view for view in views) if silent else views
 
 
-def _is_stale(node: Node, now: float) -> bool:
-    return node.observation is None or now - node.observation.at > FRESH_S
+def _is_stale(node: Node, link: Link, now: float) -> bool:
+    """Also where it has refused a start since: what kept it from that was not seen."""
+    seen = node.observation
+    return seen is None or now - seen.at > FRESH_S or seen.at < link.refused_at <= now
 
 
 def _silent(view: NodeView) -> NodeView:

@@ -139,6 +139,21 @@ def test_a_gpu_whose_lease_somebody_obstructs_is_left_alone(cluster: Cluster, ob
 
 
 @pytest.mark.usefixtures("separate_nodes")
+def test_a_node_that_refused_a_start_is_looked_at_before_the_next(lab: Lab, make_cluster: ClusterMaker) -> None:
+    """Retries are not used up by what a look from before the refusal says."""
+    cluster = make_cluster(lab, config=QUICK.replace("heartbeat_interval: 1", "heartbeat_interval: 30"))
+    node = lab.node("node001")
+    path = f"/tmp/mgpu.lease.{node.gpus.uuid(0)}"
+    cluster("node", "probe", "node001")
+    node.run(f"rm -rf {path}; touch {path}")
+    try:
+        placed = cluster.await_job(cluster.submit("-w", "node001", "--", "true"), "COMPLETED")
+        assert (placed["allocation"][0]["devices"], placed["attempt"]) == ([1], 2)
+    finally:
+        node.run(f"rm -rf {path}")
+
+
+@pytest.mark.usefixtures("separate_nodes")
 def test_an_nvidia_smi_without_end_is_a_fault_of_its_node_alone(lab: Lab, make_cluster: ClusterMaker) -> None:
     home = lab.node("node001").run("echo ~").stdout.strip()
     lab.node("node001").run("printf '#!/bin/sh\\nyes 0, GPU-1, A100, 81920\\n' >~/endless-smi; chmod +x ~/endless-smi")
