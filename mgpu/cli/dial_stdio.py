@@ -12,10 +12,9 @@ from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client import http, start
 from mgpu.client.hearing import silent_for_s
 from mgpu.client.http import MasterError
-from mgpu.client.relay import relay
+from mgpu.client.relay import WIRE, relay
 from mgpu.lean_typing import Any
 
-WIRE = 1
 EXAMPLES = """
 It is run for you by MGPU_MASTER=ssh://user@here, from another machine.
 """

@@ -27,9 +27,9 @@ from mgpu.client import trouble
 from mgpu.client.head import NO_MGPU, Head, begin_word, remote_command
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.private import private_folder
+from mgpu.client.relay import WIRE
 from mgpu.lean_typing import Any
 
-WIRE = 1  # of the first line that comes back; another number means another protocol
 PATIENCE_S = 30  # of a connection, unless ssh_config or --connection-timeout says otherwise
 PATIENCE_AGAIN_S = 10  # of one that stood before: it is tried again and again
 BEGIN_S = 300.0  # a password is typed, a master starts
