@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.cluster import Cluster, Word
+from tests.end_to_end.conftest import ClusterMaker
 from tests.lab import Lab
 
 
@@ -145,6 +146,45 @@ def test_virtual_environments(cluster: Cluster) -> None:
     result = cluster("srun", "-G", 0, "echo", "ran", env={"VIRTUAL_ENV": "/tmp/absent"})
     assert result.out == "ran\n"
     assert "mgpu: /tmp/absent is not on this node: its programs are not in PATH" in result.told
+
+
+CONDA = r"""
+mkdir -p ~/conda/envs/x/bin
+printf '#!/bin/sh\necho of x\n' >~/conda/envs/x/bin/tool
+chmod +x ~/conda/envs/x/bin/tool
+echo 'conda() { [ "$1" = activate ] && PATH=~/conda/envs/$2/bin:$PATH; }' >~/conda/init.sh
+echo '. ~/conda/init.sh' >~/.bash_profile
+"""
+
+
+@pytest.mark.usefixtures("separate_nodes")
+def test_a_conda_that_nobody_initialised(lab: Lab, make_cluster: ClusterMaker) -> None:
+    """What the shell says of it reaches the user, and each of the documented ways brings it."""
+    for node in lab.nodes:
+        node.run(CONDA)
+    try:
+        one, two = (
+            f"  - {{node_id: {node.name}, ip: {node.address}, ssh: {{port: {node.port}}}, gpu_count: 4{more}}}\n"
+            for node, more in zip(lab.nodes, ("", ", login_shell: true, setup: conda activate x"), strict=True)
+        )
+        cluster = make_cluster(lab, nodes=f"nodes:\n{one}{two}")
+        for words in (
+            ["conda", "activate", "x"],
+            ["sh", "-c", "conda activate x && tool"],
+            ["--setup", "conda activate x", "tool"],
+        ):
+            missing = cluster("srun", "-G", 0, "-w", "node001", *words, check=False)
+            assert missing.code == 127, missing.err
+            assert [line for line in missing.told if "conda" in line and "not found" in line], missing.err
+            assert "exit 127 on node001 (no such command there?)" in missing.told[-1]
+        assert shown(cluster, "-w", "node001", "--setup", ". ~/conda/init.sh; conda activate x", "tool") == "of x"
+        job_id = cluster.submit("-G", 0, "-w", "node001", "--setup", ". ~/conda/init.sh", "conda activate x && tool")
+        cluster.await_job(job_id, "COMPLETED")
+        assert cluster.output(job_id) == "of x\n"
+        assert shown(cluster, "-w", "node002", "tool") == "of x"
+    finally:
+        for node in lab.nodes:
+            node.run("rm -rf ~/conda ~/.bash_profile")
 
 
 def test_defaults_of_ones_own(cluster: Cluster) -> None:
