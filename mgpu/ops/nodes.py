@@ -34,31 +34,49 @@ def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
     views = {view.name: view for view in context.control.views()}
     holding = {device.job_id for config in configs if (view := views.get(config.name)) for device in view.devices}
     ids = tuple(job_id for job_id in holding if job_id is not None)
+    twins = _twins(views.values())
     with context.store.read() as r:
-        stored = {config.name: r.node(config.name) or Node(config.name) for config in configs}
+        names = {config.name for config in configs}
+        names |= {other for name, (other, _) in twins.items() if name in names}
+        stored = {name: r.node(name) or Node(name) for name in names}
         jobs = {job.job_id: job for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
     now = clock.now()
     found = [render.node(config, stored[config.name], views.get(config.name), jobs, now) for config in configs]
-    twins = _twins(views.values())
     for node in found:
         if node["node_id"] in twins:
-            node["reason"] = "; ".join(filter(None, (node["reason"], twins[node["node_id"]])))
+            other, uuid = twins[node["node_id"]]
+            shared = _shared(stored[node["node_id"]], stored[other], uuid)
+            node["reason"] = "; ".join(filter(None, (node["reason"], shared)))
     call_by_name(context, (*found, *(gpu for node in found for gpu in node["gpus"])), "reason")
     return found
 
 
-def _twins(views: Iterable[NodeView]) -> dict[NodeName, str]:
-    """A GPU that two nodes show is one machine under two names, whatever addresses the inventory gives."""
+def _twins(views: Iterable[NodeView]) -> dict[NodeName, tuple[NodeName, DeviceUuid]]:
+    """Nodes that show a GPU which another one shows too: that one, and the GPU."""
     first: dict[DeviceUuid, NodeName] = {}
-    pairs: dict[NodeName, NodeName] = {}
+    pairs: dict[NodeName, tuple[NodeName, DeviceUuid]] = {}
     for view in views:
         for device in view.devices:
             other = first.setdefault(device.uuid, view.name)
             if other != view.name and device.uuid and not device.uuid.startswith(NO_UUID):
-                pairs[view.name] = other
-                pairs.setdefault(other, view.name)
-    way_out = "give each its own `devices:`, or their GPUs count twice"
-    return {name: f"{name} and {other} are one machine: {way_out}" for name, other in pairs.items()}
+                pairs[view.name] = other, device.uuid
+                pairs.setdefault(other, (view.name, device.uuid))
+    return pairs
+
+
+def _shared(node: Node, other: Node, uuid: DeviceUuid) -> str:
+    """Of two nodes that show one GPU. One machine under two names, whatever addresses the inventory gives, has one boot
+    id; a copy of a virtual machine, or a GPU that was moved, has not."""
+    both = f"{node.name} and {other.name}"
+    boots = [one.observation.boot_id for one in (node, other) if one.observation and one.observation.boot_id]
+    if len(boots) == 2 and boots[0] == boots[1]:
+        return f"{both} are one machine, booted once: give each its own `devices:`, or their GPUs count twice"
+    if len(boots) == 2:
+        return (
+            f"{both} both show {uuid}, and were not booted together: one is a copy of the other, the GPU was moved, or "
+            f"one has not answered since a boot (mgpu node probe {node.name} {other.name})"
+        )
+    return f"{both} both show {uuid}: if that is one machine, give each its own `devices:`, or its GPUs count twice"
 
 
 def begin_probe(context: Context, caller: Caller, name: str) -> Future[str]:

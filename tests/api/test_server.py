@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,9 +57,22 @@ def test_one_machine_under_two_names_is_told_by_its_gpus(served):
         for name in NODES:
             w.save_node(Node(name, NodeState.UP, last_seen=seen.at, observation=seen))
     first, second = served.ask("GET", "/v1/nodes")[1]["nodes"]
-    assert first["reason"].startswith("gpu01 and gpu02 are one machine: ")
+    assert first["reason"].startswith("gpu01 and gpu02 are one machine, booted once: ")
     assert served.ask("GET", "/v1/nodes/gpu02")[1]["reason"] == second["reason"]
-    assert second["reason"].startswith("gpu02 and gpu01 are one machine: ")
+    assert second["reason"].startswith("gpu02 and gpu01 are one machine, booted once: ")
+
+
+@pytest.mark.parametrize(("boot", "words"), [("other", "and were not booted together"), ("", "if that is one machine")])
+def test_a_gpu_that_two_machines_show_makes_them_none(served, boot, words):
+    seen = observation(NODES[0], clock.now())
+    with served.store.write() as w:
+        for name, boot_id in zip(NODES, (seen.boot_id, boot), strict=True):
+            there = replace(seen, node=name, boot_id=boot_id)
+            w.save_node(Node(name, NodeState.UP, last_seen=seen.at, observation=there))
+    for node in (served.ask("GET", "/v1/nodes/gpu01")[1], served.ask("GET", "/v1/nodes")[1]["nodes"][1]):
+        assert "both show GPU-gpu01-" in node["reason"]
+        assert words in node["reason"]
+        assert "are one machine" not in node["reason"]
 
 
 def test_an_unknown_node_is_named_with_the_nearest(served):
