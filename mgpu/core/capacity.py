@@ -18,6 +18,7 @@ UNBOUNDED = 1 << 20  # a node never seen, whose gpu_count the inventory does not
 
 # Cards show up to 2 % less than they are sold as (24 GB: 24,564 MiB; 80 GB: 81,559 MiB).
 MEMORY_SHOWN = 0.98
+_STEP_MIB = 4096
 
 Kinds = frozenset[str] | None  # None = every kind
 Likeness = Mapping[NodeName, NodeName]  # node -> the first one with GPUs like its own: judged once for all of them
@@ -50,6 +51,11 @@ def has_memory(device: DeviceView, request: Request) -> bool:
     if request.gpu_memory_mib is None:
         return True
     return (device.memory_total_mib or 0) >= request.gpu_memory_mib * MEMORY_SHOWN
+
+
+def size_class(device: DeviceView) -> int:
+    """Its memory in steps of 4 GiB, rounded up: the same card shows a little more or less with another driver."""
+    return -(-(device.memory_total_mib or 0) // _STEP_MIB)
 
 
 def qualifies(device: DeviceView, indices: Sequence[int], request: Request, kinds: Kinds) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from mgpu.core.ask import Ask
-from mgpu.core.capacity import MEMORY_SHOWN
+from mgpu.core.capacity import size_class
 from mgpu.core.model import NodeName
 from mgpu.core.plan import DeviceView, PlacedPart
 from mgpu.core.policies import BUILT_IN, Candidate, Policy, ordered
@@ -68,17 +68,12 @@ def _in_order(ask: Ask, policy: Policy, need: int, candidates: Sequence[Candidat
     order = ordered(policy, need, candidates)
     if ask.request.gpu_memory_mib is None or policy not in BUILT_IN:
         return order
-    sizes = {id(candidate): _largest(candidate.free, need) for candidate in order}
-    step: dict[int, int] = {}  # the same card shows a little more or less with another driver
-    for size in sorted(set(sizes.values())):
-        before = next(reversed(step.values()), 0)
-        step[size] = before if before >= size * MEMORY_SHOWN else size
-    return sorted(order, key=lambda candidate: step[sizes[id(candidate)]])
+    return sorted(order, key=lambda candidate: _largest(candidate.free, need))
 
 
 def _largest(devices: Sequence[DeviceView], need: int) -> int:
-    """The memory of the largest among the `need` smallest."""
-    return max(sorted([device.memory_total_mib or 0 for device in devices])[:need], default=0)
+    """The size of the largest among the `need` smallest."""
+    return max(sorted(map(size_class, devices))[:need], default=0)
 
 
 def _near(ask: Ask, candidates: list[Candidate]) -> Iterable[list[Candidate]]:
@@ -175,8 +170,8 @@ def _chosen(ask: Ask, candidate: Candidate, size: int, doubtful: bool) -> Sequen
         suspects = [device for device in candidate.free if device.suspect]
         return sorted([*sound, *suspects[: size - len(sound)]], key=lambda device: device.index)
     if ask.request.gpu_memory_mib is not None:
-        most = _largest(sound, size) / MEMORY_SHOWN
-        sound = [device for device in sound if (device.memory_total_mib or 0) <= most]
+        most = _largest(sound, size)
+        sound = [device for device in sound if size_class(device) <= most]
     return joined(sound, size, candidate.node.links) if size > 1 else sound[:size]
 
 

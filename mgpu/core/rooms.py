@@ -118,7 +118,7 @@ class Rooms:
         self.doubtful = False  # suspects are, or were, among them
         self.uneven = False  # or devices that differ within a node, or are not all to be had
         self.kinds: set[str | None] = set()
-        self.sizes: set[int | None] = set()  # the memory of devices in MiB, where those of a node are alike
+        self.sizes: set[int] = set()  # of devices, where those of a node are alike
         for at, room in enumerate(self._rooms):
             self._enter(at, room)
 
@@ -168,7 +168,7 @@ class Rooms:
             self.doubtful = self.doubtful or room.doubtful
             self.uneven = self.uneven or room.alike is None or (room.most is not None and room.most < count)
             self.kinds.add(room.alike)
-            self.sizes.add(room.free[0].memory_total_mib)
+            self.sizes.add(cap.size_class(room.free[0]))
 
     def with_free(self, need: int) -> list[Room]:
         """Those with at least so many free devices, in the order of the inventory."""

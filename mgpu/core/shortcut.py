@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from mgpu.core.ask import Ask
+from mgpu.core.capacity import size_class
 from mgpu.core.model import NodeName
 from mgpu.core.placement import Share, parts_of
 from mgpu.core.plan import PlacedPart
@@ -27,7 +28,7 @@ def applies(ask: Ask, rooms: Rooms, policy: Policy) -> bool:
         return False
     if request.cpus is not None or request.host_memory_mib is not None:
         return False
-    if request.gpu_memory_mib is not None and len(rooms.sizes) > 1:  # the smallest that suffice come first
+    if request.gpu_memory_mib is not None and len(rooms.sizes) > 1 and not ask.sizes:
         return False
     if rooms.switches > 1 and len(ask.sizes) != 1:
         return False
@@ -38,9 +39,21 @@ def applies(ask: Ask, rooms: Rooms, policy: Policy) -> bool:
 
 def place(ask: Ask, rooms: Rooms, offers: Offers, policy: Policy) -> tuple[PlacedPart, ...]:
     """() = does not fit now."""
-    walk = rooms.tightest if policy is fill_first else rooms.roomiest
+    walk: Walk = rooms.tightest if policy is fill_first else rooms.roomiest
+    if ask.request.gpu_memory_mib is not None and len(rooms.sizes) > 1:
+        walk = _smallest_first(walk, sorted(rooms.sizes))
     shares = _equal(ask.sizes, walk, offers) if ask.sizes else _wide(ask, rooms, walk, offers)
     return parts_of(ask, rooms.place_of, shares, doubtful=False) if shares else ()
+
+
+def _smallest_first(walk: Walk, sizes: Sequence[int]) -> Walk:
+    """Who asks for memory gets the smallest GPUs that suffice."""
+
+    def by_size(need: int) -> Iterator[Room]:
+        for size in sizes:
+            yield from (room for room in walk(need) if size_class(room.free[0]) == size)
+
+    return by_size
 
 
 def _equal(sizes: Sequence[int], walk: Walk, offers: Offers) -> list[Share]:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
 from cluster import A100, node, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_backfill import runs, waiting
 
+from mgpu.core import shortcut
 from mgpu.core.memory import Memory
 from mgpu.core.model import NodeName
 from mgpu.core.plan import Backfill, NodeView, Running, Snapshot
@@ -61,6 +63,34 @@ def test_the_shortcut_places_jobs_where_the_policy_does(seen: Snapshot) -> None:
     assert short.starts == whole.starts
     assert short.reservation == whole.reservation
     assert short.waits == whole.waits
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> Snapshot:
+    """Nodes whose GPUs are of several sizes, and jobs that ask for one."""
+    nodes, running = draw(clusters())
+    memory = [draw(st.sampled_from([81920, 81559, 24564])) for _ in nodes]
+    nodes = [
+        view._replace(devices=tuple(device._replace(memory_total_mib=size) for device in view.devices))
+        for view, size in zip(nodes, memory, strict=True)
+    ]
+    shape = st.fixed_dictionaries(
+        {"gpu_memory_mib": st.sampled_from([1024, 81920]), "policy": st.sampled_from(["", "spread"])},
+        optional={"gpus": st.integers(1, 6), "nodes": st.integers(1, 2)},
+    )
+    asked = draw(st.lists(shape, min_size=1, max_size=6))
+    return snapshot(nodes, *[waiting(at, 100.0, **one) for at, one in enumerate(asked, 1)], running=running)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sizes())
+def test_the_shortcut_takes_the_smallest_that_suffice(seen: Snapshot) -> None:
+    short = plan(seen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shortcut, "applies", lambda *_: False)
+        whole = plan(seen)
+    assert short.starts == whole.starts
+    assert short.reservation == whole.reservation
 
 
 @settings(max_examples=100, deadline=None)
