@@ -14,7 +14,7 @@ Examples:
   mgpu cancel 17 18
   mgpu cancel 20_4 '20_[6-9]'     tasks of the array 20; 20 alone is all of it
   mgpu cancel --me --state PENDING
-  mgpu cancel -s USR1 17          no end, but a signal: the same as mgpu signal 17 USR1
+  mgpu cancel -s USR1 17          a signal, as mgpu signal 17 USR1
 """
 
 

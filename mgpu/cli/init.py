@@ -11,10 +11,11 @@ from mgpu.cli.syntax import Argument, Option, command
 
 EXAMPLES = """
 Examples:
-  mgpu init                                lists the hosts of ~/.ssh/config and asks
+  mgpu init                                lists ~/.ssh/config's hosts, asks
   mgpu init 'gpu[01-08]' train@login2      these
-  mgpu init --key 'gpu[01-08]'             with a key of its own: each host's password is asked once
-  mgpu init 'gpu[01-08]' --yes --no-probe  for a script: writes the files and no more
+  mgpu init --key 'gpu[01-08]'             with a key of its own: each password
+                                           is asked for once
+  mgpu init 'gpu[01-08]' --yes --no-probe  for a script: only writes the files
 """
 
 

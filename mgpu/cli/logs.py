@@ -29,7 +29,7 @@ Examples:
   mgpu logs 17                what there is: stdout on stdout, stderr on stderr
   mgpu logs -f 17             go on until the job ends
   mgpu logs -f -n 20 17       from the last 20 lines on
-  mgpu logs --since 10m 17    what came in the last ten minutes; also 16:00, 2026-12-01T08:00
+  mgpu logs --since 10m 17    what came in the last ten minutes
   mgpu logs 17 --stderr       its stderr alone, on stdout
   mgpu logs 17 --rank 1 --attempt 2
   mgpu logs 20_4              of a task of an array

@@ -28,7 +28,7 @@ COMMANDS = {
     "hold": ("mgpu.cli.hold:hold", "Keep jobs that wait from starting."),
     "release": ("mgpu.cli.hold:release", "Let held jobs start again."),
     "requeue": ("mgpu.cli.requeue:requeue", "Run jobs once more."),
-    "wait": ("mgpu.cli.wait:wait", "Until jobs have ended."),
+    "wait": ("mgpu.cli.wait:wait", "Wait until jobs have ended."),
     "update": ("mgpu.cli.update:update", "Change a job that waits, or its time limit."),
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, resume, down, clean."),
@@ -52,7 +52,8 @@ ALIASES = {
 }
 EXAMPLES = """
 Examples:
-  mgpu srun -G 2 python train.py         wait for 2 GPUs, run there, stream, exit with its code
+  mgpu srun -G 2 python train.py         wait for 2 GPUs, run there, stream,
+                                         exit with its code
   mgpu submit -G 4 -t 8:00:00 train.sh   queue a script
   mgpu queue; mgpu nodes; mgpu logs -f 17; mgpu why 17; mgpu cancel 17
 """

@@ -23,7 +23,7 @@ HEAD = "# Nodes that `mgpu node add` wrote, a line each; `mgpu node remove` take
 ADD_EXAMPLES = """
 Examples:
   mgpu node add gpu05
-  mgpu node add 'gpu[05-08]' --hostname 'gpu[05-08].example.org' --user train --gpu-count 8
+  mgpu node add 'gpu[05-08]' --hostname 'gpu[05-08].example.org' --gpu-count 8
 """
 
 

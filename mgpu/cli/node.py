@@ -24,8 +24,8 @@ Examples:
 TRUST_EXAMPLES = """
 Examples:
   mgpu node trust gpu01                              shows the keys and asks
-  mgpu node trust gpu01 --fingerprint SHA256:abc...  as told by the node's administrator
-  mgpu node trust gpu[01-16] --yes                   believes whoever answers there
+  mgpu node trust gpu01 --fingerprint SHA256:abc...  as its administrator said
+  mgpu node trust gpu[01-16] --yes                   believes whoever answers
 """
 COMMANDS = {
     "probe": ("mgpu.cli.node:probe", "Ask nodes now what they have and what runs there."),

@@ -15,7 +15,7 @@ QUEUE_EXAMPLES = """
 Examples:
   mgpu queue --me                 your own jobs
   mgpu queue --states PENDING     those that wait; the last column says why
-  mgpu queue --start              when and where those that wait are expected to start
+  mgpu queue --start              when and where those that wait will start
   mgpu queue -w gpu01 --json
 """
 START = Option("--start", "", "When and where waiting jobs are expected to start.")

@@ -16,7 +16,7 @@ HEADERS = ("WHAT", "DATABASE", "STATE", "KiB", "AGE", "NOTE")
 CLEAN_EXAMPLES = """
 Examples:
   mgpu node clean gpu01          what is over and collected
-  mgpu node clean gpu01 --all    also what other databases left, if nothing of it lives
+  mgpu node clean gpu01 --all    also of other databases, if none of it lives
 """
 
 

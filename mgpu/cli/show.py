@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 Examples:
-  mgpu show job 17             or only: mgpu show 17; a task of an array: mgpu show 20_4
+  mgpu show job 17             or only: mgpu show 17
+  mgpu show 20_4               a task of an array
   mgpu show node gpu01 --json
 """
 TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended"}

@@ -10,14 +10,14 @@ from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
-  mgpu signal 17 USR1             have it write a checkpoint; SIGUSR1 and 10 mean the same
+  mgpu signal 17 USR1             to write a checkpoint; or SIGUSR1, or 10
   mgpu signal 17 18 '20_[1-5]' TERM
   mgpu signal --me --name sweep STOP
   mgpu signal -b 17 USR1          for `trap ... USR1` in the script of 17
 
-It goes to every process of the job, but not to the shell of a batch script while that runs
-something else. Exit status 1 for a job that did not get it: it waits, has ended, or
-its node does not answer.
+It goes to every process of the job, but not to the shell of a batch script
+while that runs something else. Exit status 1 for a job that did not get it: it
+waits, has ended, or its node does not answer.
 """
 BATCH = Option("-b --batch", "", "To the first process alone: of a script, the shell that runs it.")
 FULL = Option("-f --full", "", "To that shell and all the others.")

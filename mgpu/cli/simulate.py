@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 Examples:
-  mgpu simulate jobs.swf --nodes 8x8                       what users would have waited for on 8 nodes of 8 GPUs
-  mgpu simulate jobs.csv.gz --nodes 4x8,2x4 --order sjf    on other nodes, shortest job first
+  mgpu simulate jobs.swf --nodes 8x8                      on 8 nodes of 8 GPUs
+  mgpu simulate jobs.csv.gz --nodes 4x8,2x4 --order sjf   shortest job first
   mgpu simulate --from-history --compare default --compare fifo --plot ways.svg
-  mgpu simulate jobs.csv --nodes 16x8 --compare fifo/easy --compare sjf/skip --compare fifo/easy/spread
+  mgpu simulate jobs.csv --nodes 16x8 --compare fifo/easy --compare sjf/skip
 """
 ORDERS = ("default", "fifo", "sjf")
 MOST_NODES, MOST_GPUS = 4096, 65536

@@ -10,12 +10,15 @@ from mgpu.lean_typing import Any
 
 EXAMPLES = """
 Examples:
-  mgpu submit -G 2 -t 8:00:00 train.sh --lr 0.1   a script and its arguments
-  mgpu submit -G 1 'cd run7 && make train'        one word that is no file: a shell's command line
-  mgpu submit -w gpu01 -- python train.py         words go to the program byte for byte
-  mgpu submit -a 0-99%4 -G 1 sweep.sh             100 tasks, 4 at once; $MGPU_ARRAY_INDEX says which
-  mgpu submit --each-line runs.txt -a %8          a task for each line of a file, 8 at once
-  sbatch-like: #SBATCH --gres=gpu:2 --time=1:00:00, or #MGPU -G 2 -t 1:00:00, in the script itself
+  mgpu submit -G 2 train.sh --lr 0.1        a script and its arguments
+  mgpu submit 'cd run7 && make train'       one word, no file: a command line
+  mgpu submit -w gpu01 -- python train.py   the program's words, byte for byte
+  mgpu submit -a 0-99%4 -G 1 sweep.sh       100 tasks, 4 at once:
+                                            $MGPU_ARRAY_INDEX says which
+  mgpu submit --each-line runs.txt -a %8    a task for each line, 8 at once
+
+In the script itself: #SBATCH --gres=gpu:2 --time=1:00:00, or
+#MGPU -G 2 -t 1:00:00.
 """
 
 

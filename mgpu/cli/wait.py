@@ -22,8 +22,9 @@ Examples:
   mgpu wait 20             until the last task of an array has
   mgpu wait --status-file end.json 17
 
-Exit status: the job's own, of several the highest; with --any that of the one that ended.
-As srun's: 124 time limit, 143 cancelled, 70 node failure. 130: ^C, the jobs go on.
+Exit status: the job's own, of several the highest; with --any that of the one
+that ended. As srun's: 124 time limit, 143 cancelled, 70 node failure. 130: ^C,
+the jobs go on.
 """
 
 
