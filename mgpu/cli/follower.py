@@ -1,8 +1,8 @@
 """A job in the foreground: waits with it, streams it, passes ^C on, and ends as it ended.
 
 ^C takes a waiting job off the queue. Of a running one, the first ^C tells the state and a second within a second ends
-it; where nobody sees that (stderr is no terminal) the first one does. SIGTERM ends the job. SIGHUP, and a reader of our
-output that went away, end only the following: the job runs on, and the last line says how to see it again.
+it; where nobody sees that (stderr is no terminal) the first one does. SIGTERM ends the job. SIGHUP, SIGQUIT and a
+reader of our output that went away end only the following: the job runs on, and the last line says how to see it again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mgpu import clock
 from mgpu.cli import outcome
 from mgpu.cli.leave import STOPPED_FOLLOWING, Leave
 from mgpu.cli.options import seconds
-from mgpu.cli.signals import PASSED_ON, Signals
+from mgpu.cli.signals import LEAVING, PASSED_ON, Signals
 from mgpu.cli.sink import Sink
 from mgpu.cli.text import clean, cut, duration, in_local_time, say, terminal_columns
 from mgpu.client.http import MasterError, NoMaster
@@ -211,8 +211,8 @@ class Follower:
             if self._pty:
                 self._pty.again()
             return
-        if number == signal.SIGHUP:
-            raise Leave(128 + signal.SIGHUP, "hung up")
+        if number in LEAVING:
+            raise Leave(128 + number, LEAVING[number])
         if number in PASSED_ON:
             self._pass_on(number)
             return

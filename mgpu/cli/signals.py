@@ -10,7 +10,8 @@ from types import FrameType
 
 from mgpu.lean_typing import Any
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LEAVING: dict[int, str] = {signal.SIGHUP: "hung up", signal.SIGQUIT: "left"}  # the job goes on
+ENDING = (signal.SIGINT, signal.SIGTERM, *LEAVING)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)  # to the job
 CAUGHT = (*ENDING, *PASSED_ON)
 NOTED = (*CAUGHT, signal.SIGWINCH, signal.SIGCONT)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 
 from mgpu.cli.follower import LIMITS
 from mgpu.cli.foreground import stay
 from mgpu.cli.given import NOTHING, Given, given_by
 from mgpu.cli.options import IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY, job_options, seconds, whole_number
 from mgpu.cli.session import Session, bad_request
-from mgpu.cli.signals import Raised, raising
+from mgpu.cli.signals import LEAVING, Raised, raising
 from mgpu.cli.sink import check_pattern
 from mgpu.cli.submission import Prepared, bring, prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
@@ -33,8 +32,8 @@ longer followed; 69 no master; 77 not allowed; 2 bad request.
 
 ^C takes a waiting job off the queue. Of a running one it tells the state, and
 a second ^C within a second ends the job; where stderr is no terminal the first
-one does. SIGUSR1 and SIGUSR2 go to the job. SIGTERM ends it; on SIGHUP, or when
-nobody reads our output any more, it runs on.
+one does. SIGUSR1 and SIGUSR2 go to the job. SIGTERM ends it; on
+SIGHUP, ^\\ (SIGQUIT), or when nobody reads our output any more, it runs on.
 
 stdin is passed on when it is a pipe or a file; else the job's is empty. With
 --pty the keys of this terminal are the job's own, ^C among them; ~. at the
@@ -94,10 +93,10 @@ def follow(session: Session, prepared: Prepared, read: Given = NOTHING) -> int:
 
 
 def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> int:
-    """A signal came before the answer did; the exit status. On SIGHUP the job runs on, else it is taken back."""
+    """A signal came before the answer did; the exit status. The job is taken back, unless one merely leaves it."""
     try:
         with raising():
-            taken = number != signal.SIGHUP and take_back(endpoint, body)
+            taken = number not in LEAVING and take_back(endpoint, body)
     except Raised:
         taken = False
     if not taken:

@@ -164,6 +164,7 @@ STOPS = [
     (signal.SIGINT, "PENDING", 130, True),
     (signal.SIGTERM, "RUNNING", 143, True),
     (signal.SIGHUP, "RUNNING", 129, False),
+    (signal.SIGQUIT, "RUNNING", 131, False),
 ]
 
 
@@ -187,7 +188,8 @@ def test_signals(
     if cancels:
         assert last == f"mgpu: job 17 CANCELLED (by {'SIGTERM' if number == signal.SIGTERM else '^C'})"
     else:
-        assert last == "mgpu: hung up: job 17 goes on; go back to it with: mgpu attach 17"
+        word = "hung up" if number == signal.SIGHUP else "left"
+        assert last == f"mgpu: {word}: job 17 goes on; go back to it with: mgpu attach 17"
         assert peer.bodies("POST", "/v1/cancel") == []
 
 
@@ -268,7 +270,8 @@ def test_user_signals_go_to_the_job(peer: Peer, mgpu_process: Callable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "cancelled"), [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 1), (signal.SIGHUP, 129, 0)]
+    ("number", "status", "cancelled"),
+    [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 1), (signal.SIGHUP, 129, 0), (signal.SIGQUIT, 131, 0)],
 )
 def test_a_signal_before_the_submission_is_answered(
     peer: Peer, mgpu_process: Callable, number: int, status: int, cancelled: int
