@@ -189,6 +189,7 @@ class ShellRunner:
                 yield Feed(talk)
             finally:
                 talk.end()
+                shell.broken = True  # it serves nothing more
 
     def events(self) -> Iterator[str]:
         """First "" when nothing is missed any more, then a line per event. Endless but for RemoteError."""

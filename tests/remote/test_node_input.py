@@ -162,8 +162,42 @@ def test_a_terminal_ends_when_it_is_told(bench: Workbench) -> None:
     assert bench.look("1.1").records["stop"] == "CANCEL"
 
 
+def test_nothing_but_the_records_is_left_of_it(bench: Workbench) -> None:
+    for key, given in (("1.1", "pipe"), ("2.1", SIZE)):
+        assert bench.start(key, "head -n 1", input=given) is None
+        bench.wait(key, "started")
+        with bench.runner.feeding(key) as feed:
+            feed.give(b"line\n")
+            assert bench.exit_of(key) == "0"
+        bench.wait(key, "clean")
+        bench.runner.clean([key])
+        assert {path.name for path in bench.place(key).iterdir()} == {"pid", "exit", "clean"}
+
+
 def test_the_login_s_own_shell_stays_in_the_environment_of_a_terminal(bench: Workbench) -> None:
     bench.environ["SHELL"] = "/bin/false"
     begin(bench, 'echo "$SHELL $(env | grep -c ^MGPU_) ${0##*/}"', SIZE)
     assert bench.exit_of("1.1") == "0"
     assert bench.output("1.1") == b"/bin/false 1 script\r\n"  # MGPU_TOKEN
+
+
+def test_one_whose_link_is_dead_gives_way(bench: Workbench) -> None:
+    """Its sshd does not know that yet: there, a shell still waits for the rest of a piece."""
+    begin(bench, "cat")
+    dead = bench.login()
+    with dead.shell() as shell:
+        talk = shell.begin("feed", "1.1")
+        talk.hear(10.0)
+        talk.say("in 100000 @100000", b"x" * 99_000)
+        told(bench, b"x")
+        with bench.runner.feeding("1.1") as feed:
+            assert feed.fed == 99_000
+            feed.give(b"y" * 1000)
+        with ShellRunner(bench.login()).feeding("1.1") as feed:
+            feed.give(b"z")
+            feed.end()
+            while feed.awaited:
+                feed.settle()
+    dead.close()
+    assert bench.exit_of("1.1") == "0"
+    assert bench.output("1.1") == b"x" * 99_000 + b"y" * 1000 + b"z"

@@ -5,7 +5,10 @@
 #   eof             there are no more
 #   size ROWS COLS  of its terminal
 # At first, and after each, is told how many bytes the job's pipe has taken in all: `MARK ID fed COUNT`; last, `over COUNT`
-# where nobody reads them any more. Who is cut off ends by itself, when what it has is in the pipe; the next one waits.
+# where nobody reads them any more. It is the last request of its shell: what nobody took is never taken for another.
+#
+# A link may be dead for hours before sshd notices. So all of it comes through a pump, and the next one who feeds ends that:
+# the one before it ends by itself then, when what it has is in the pipe.
 op_feed() {
   dir=$root/$1
   if [ ! -p "$dir/stdin" ] || [ -L "$dir/exit" ]; then
@@ -13,11 +16,27 @@ op_feed() {
     return
   fi
   exec 8<>"$dir/fed"
-  if ! "$flock" -w 15 8; then
+  if ! { "$flock" -n 8 || { end_pump; "$flock" -w 15 8; }; }; then
     exec 8<&-
     end failed busy
     return
   fi
+  rm -f "$dir/pump"
+  pump | feed
+  exit 0
+}
+
+# pump: everything from here on, for this one request
+pump() {
+  read -r self _ </proc/self/stat
+  ticks_of "$self"
+  record pump "$self:$ticks"
+  exec cat 8<&-
+}
+
+end_pump() { living pump && kill "$living"; } 2>/dev/null
+
+feed() {
   read -r fed <&8
   trap '' PIPE
   # for both ways first: for writing alone it would wait for a reader
@@ -34,30 +53,21 @@ op_feed() {
     set -- $line
     set +f
     case $1 in
-      in) pass "$2" "$3" || nobody_reads ;;
+      in) pass "$2" "$3" || { tell_fed over; exit 0; } ;;
       eof) close_input ;;
       size) resize "$2" "$3" ;;
       *) break ;;
     esac
     tell_fed
   done
-  exec 6>&- 8<&-
-  trap - PIPE
   end ok
-}
-
-# what is left of a piece must not be taken for requests: this shell ends
-nobody_reads() {
-  printf '%s\n' "$fed" 1<>"$dir/fed"
-  printf '%s %s over %s\n' "$mark" "$id" "$fed"
-  exit 0
 }
 
 # not cut to its new length: that needs no room on a full disk, and a count only becomes longer
 tell_fed() {
   fed=${fed:-0}
   printf '%s\n' "$fed" 1<>"$dir/fed"
-  printf '%s %s fed %s\n' "$mark" "$id" "$fed"
+  printf '%s %s %s %s\n' "$mark" "$id" "${1:-fed}" "$fed"
 }
 
 # pass COUNT WORD

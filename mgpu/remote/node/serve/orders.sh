@@ -135,7 +135,8 @@ op_clean() {
     fi 2>/dev/null
     rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" "$dir"/signal* \
       "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
-      "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/told" "$dir/reaper" "$dir/stuck"
+      "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/told" "$dir/reaper" "$dir/stuck" \
+      "$dir/stdin" "$dir/eof" "$dir/fed" "$dir/pump" "$dir/keeper" "$dir/tty"
   done
   forget_old
   end ok
