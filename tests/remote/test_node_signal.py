@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from pathlib import Path
 
 from tests.remote.conftest import Workbench, wait_until
 
@@ -86,3 +88,20 @@ def test_nor_is_what_keeps_its_stdin_open(bench: Workbench) -> None:
     wait_until(lambda: said(bench, "1.1") == [b"second"], "the signal")
     assert send(bench, "1.1", "B:10") == "sent"
     wait_until(lambda: said(bench, "1.1") == [b"first", b"second"], "the signal to the first")
+
+
+def test_a_terminal_that_was_stopped_goes_on(bench: Workbench) -> None:
+    job = "echo ready; read -r line; echo got"
+    assert bench.start("1.1", f"exec sh -c {shlex.quote(job)}", input="24x80") is None
+    wait_until(lambda: b"ready" in bench.output("1.1"), "its first word")
+    carrier = next(
+        stdin.parents[1]
+        for stdin in Path("/proc").glob("[0-9]*/fd/0")
+        if str(bench.place("1.1")) in os.path.realpath(stdin) and b"script" in (stdin.parents[1] / "comm").read_bytes()
+    )
+    assert send(bench, "1.1", "19") == "sent"
+    wait_until(lambda: b") T " in (carrier / "stat").read_bytes(), "script's own stop")
+    assert send(bench, "1.1", "18") == "sent"
+    with bench.runner.feeding("1.1") as feed:
+        feed.give(b"line\n")
+        assert bench.exit_of("1.1") == "0"

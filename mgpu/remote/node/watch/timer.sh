@@ -47,6 +47,8 @@ warn() {
       beginning=$(printf '%s' "$value" | tr -s '\n' ' ')
       leader
       members "$leader"
+      # CONT: by itself it has stopped as what runs on it did
+      [ "${1#S:}" != 18 ] || carrier=
       [ -z "$carrier" ] || without "$carrier"
       case $1 in S:*) spare_shell "${beginning%% *}" ;; esac
       ;;
