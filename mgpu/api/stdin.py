@@ -61,7 +61,7 @@ class Feeding:
 
     def _say(self, stdin: Stdin, text: str) -> None:
         """What cannot be read is passed over, as from a client of another version."""
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
             said: dict[str, Any] = json.loads(text)
             if said["stdin"] == "end":
                 stdin.end(int(said["attempt"]))
