@@ -107,14 +107,15 @@ class _Follower:
         self._told_attempt = position.attempt  # what the client takes the next bytes for
         self._told_notices = 0
         self._news = asyncio.Event()
+        self._changed = False  # more than output has come
 
     async def follow(self, given: bool) -> None:
         """Until everything is sent or the client goes. `given`: the job has a stdin."""
         loop = asyncio.get_running_loop()
 
-        def wake() -> None:
+        def wake(changed: bool) -> None:
             with suppress(RuntimeError):  # the loop has just ended
-                loop.call_soon_threadsafe(self._news.set)
+                loop.call_soon_threadsafe(self._look_again if changed else self._news.set)
 
         feeding = Feeding(self._socket)
         stdins = self._context.control.stdins if given else None
@@ -145,12 +146,17 @@ class _Follower:
     async def _listen(self, feeding: Feeding) -> None:
         """Its going has to be noticed, whether or not it has something to say."""
         await feeding.listen()
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._changed = True
         self._news.set()
 
     async def _send_all(self) -> None:
         position = self._position
         while not self._socket.closed:
             self._news.clear()
+            self._changed = False
             look: Look = await self._run(output.look, self._context, self._job_id, position)
             await self._tell_state(look)
             if look.begun:
@@ -174,11 +180,20 @@ class _Follower:
                     await self._tell_prospects()
                 pause = LOOK_AGAIN_S if self._waited or not pending else FIRST_LOOK_S
                 self._waited = True
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), pause)
-                    # before the state: that takes longer, and a key on a terminal is to be seen at once
-                    chunks = await self._run(output.next_chunks, self._context, look.parts, position)
-                    await self._send_burst(look.parts, chunks)
+                await self._pass_on(look.parts, pause)
+
+    async def _pass_on(self, parts: Sequence[Part], pause_s: float) -> None:
+        """What is written meanwhile, until something has changed: to look for that takes far longer, and a key on a
+        terminal is to be seen at once."""
+        timer = asyncio.get_running_loop().call_later(pause_s, self._look_again)
+        try:
+            while not self._changed:
+                await self._news.wait()
+                self._news.clear()
+                chunks = await self._run(output.next_chunks, self._context, parts, self._position)
+                await self._send_burst(parts, chunks)
+        finally:
+            timer.cancel()
 
     async def _tell_state(self, look: Look) -> None:
         if look.signature != self._told:

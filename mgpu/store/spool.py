@@ -55,7 +55,7 @@ class Spool:
         self._limit = limit
         self._append_locks = [threading.Lock() for _ in range(_LOCKS)]
         self._lock = threading.Lock()
-        self._subscribers: dict[JobId, list[Callable[[], None]]] = {}
+        self._subscribers: dict[JobId, list[Callable[[bool], None]]] = {}
         self._noted: dict[Path, float] = {}
 
     def append(self, key: PartKey, stream: Stream, offset: int, data: bytes) -> int:
@@ -67,7 +67,7 @@ class Spool:
                 size = self._append(path, offset, data)
             except OSError as error:
                 raise in_words(path, error) from error
-        self.notify(key.job_id)
+        self._wake(key.job_id, False)
         return size
 
     def _append(self, path: Path, offset: int, data: bytes) -> int:
@@ -192,13 +192,13 @@ class Spool:
             except OSError as error:
                 raise in_words(path, error) from error
 
-    def subscribe(self, job_id: JobId, callback: Callable[[], None]) -> None:
-        """`callback` is called, in the thread of whoever brings the news, at each append and each `notify`: it must
-        be quick and must not raise."""
+    def subscribe(self, job_id: JobId, callback: Callable[[bool], None]) -> None:
+        """`callback` is called, in the thread of whoever brings the news, at each append (with False) and each `notify`
+        (True): it must be quick and must not raise."""
         with self._lock:
             self._subscribers.setdefault(job_id, []).append(callback)
 
-    def unsubscribe(self, job_id: JobId, callback: Callable[[], None]) -> None:
+    def unsubscribe(self, job_id: JobId, callback: Callable[[bool], None]) -> None:
         with self._lock, suppress(KeyError, ValueError):
             self._subscribers[job_id].remove(callback)
             if not self._subscribers[job_id]:
@@ -206,10 +206,13 @@ class Spool:
 
     def notify(self, job_id: JobId) -> None:
         """Something about that job has changed: wake its readers."""
+        self._wake(job_id, True)
+
+    def _wake(self, job_id: JobId, changed: bool) -> None:
         with self._lock:
             callbacks = tuple(self._subscribers.get(job_id, ()))
         for callback in callbacks:
-            callback()
+            callback(changed)
 
     def _path(self, key: PartKey, stream: str) -> Path:
         """Made of numbers alone: no text from outside becomes part of a path."""
