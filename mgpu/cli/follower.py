@@ -67,6 +67,8 @@ class Follower:
         self._began = self._waiting_since = self._heard = clock.monotonic()
         self._lost_since: float | None = None
         self._lost_told = False
+        self._away: dict[str, float] = {}  # node -> since when there is no contact with it
+        self._away_told: set[str] = set()
         self._interrupted = -SECOND_INTERRUPT_S
         self._stop_status: int | None = None
         self._stop_sent = True
@@ -203,6 +205,7 @@ class Follower:
             self._signal(number)
         now = clock.monotonic()
         self._check_limits(now)
+        self._tell_contact(now)
         if self._job["state"] == "PENDING" and self._stop_status is None:
             self._tell_waiting(now)
 
@@ -308,6 +311,20 @@ class Follower:
         elif (self._job.get("reason") or reason) != self._told_reason:
             self._told_reason = self._job.get("reason") or reason
             say(f"job {self._job_id} waits: {reason}")
+
+    def _tell_contact(self, now: float) -> None:
+        """Of its nodes: which are away for more than a moment, and which are back."""
+        if self._quiet or self._stop_status is not None:
+            return
+        states = {part["node"]: part.get("state") for part in self._parts()}
+        lost = {node for node, state in states.items() if state == "LOST"}
+        self._away = {node: self._away.get(node, now) for node in lost}
+        if back := sorted(self._away_told & states.keys() - lost):
+            self._tell(f"there is contact with {' '.join(back)} again")
+        self._away_told &= lost
+        if news := sorted(node for node in lost - self._away_told if now - self._away[node] > LOST_BEFORE_TOLD_S):
+            self._away_told.update(news)
+            self._tell(outcome.contact_lost(self._job, news))
 
     def _parts(self) -> list[dict[str, Any]]:
         return self._job.get("allocation") or []

@@ -111,6 +111,16 @@ def why(job: dict[str, Any]) -> str:
     return f"{reason}: {detail}" if reason and detail and detail != reason else reason or detail
 
 
+def contact_lost(job: dict[str, Any], nodes: list[str]) -> str:
+    """What it means to whoever follows the job."""
+    since = [part["lost_since"] for part in job["allocation"] if part["node"] in nodes and part.get("lost_since")]
+    when = f" since {local_time(min(since))}" if since else ""
+    return (
+        f"no contact with {' '.join(nodes)}{when}: job {job['job_id']} stays there; what it writes comes once there is"
+        " contact again"
+    )
+
+
 def where(job: dict[str, Any]) -> list[str]:
     """Where it really runs: node, its own name and address, GPUs by index and UUID; a line for each of several."""
     parts = [part_words(part) for part in job.get("allocation") or ()]

@@ -139,6 +139,38 @@ def test_a_master_that_comes_back_is_no_news(peer: Peer, mgpu: Callable) -> None
     assert ran.err == f"{WHERE}mgpu: no such folder there\nmgpu: job 17 COMPLETED\n"
 
 
+def test_nodes_without_contact_are_told_and_those_that_are_back(
+    peer: Peer, mgpu_process: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    first = {**job("RUNNING")["allocation"][0], "state": "RUNNING"}
+    parts = [first, {**first, "rank": 1, "node": "gpu02"}]
+    away = [first, {**parts[1], "state": "LOST", "lost_since": "2026-11-28T08:00:00Z"}]
+    told, back = threading.Event(), threading.Event()
+    peer.streams = [
+        [
+            state("RUNNING", allocation=away),
+            told,
+            state("RUNNING", allocation=parts),
+            output(b"x"),
+            back,
+            end("COMPLETED", exit_code=0),
+        ]
+    ]
+    process = mgpu_process("srun", "prog")
+    stderr_until(process, b"no contact with gpu02 since 2026-11-28 08:00:00: job 17 stays there; ")
+    told.set()
+    stderr_until(process, b"mgpu: there is contact with gpu02 again\n")
+    back.set()
+    assert process.wait(30) == 0
+
+
+def test_a_moment_without_contact_is_no_news(peer: Peer, mgpu: Callable) -> None:
+    away = [{**job("RUNNING")["allocation"][0], "state": "LOST"}]
+    peer.streams = [[state("RUNNING"), state("RUNNING", allocation=away), state("RUNNING"), end("COMPLETED")]]
+    assert mgpu("srun", "prog").err == f"{WHERE}mgpu: job 17 COMPLETED\n"
+
+
 def test_a_job_that_waits_says_why(peer: Peer, mgpu: Callable) -> None:
     hold = threading.Event()
     threading.Timer(2.2, hold.set).start()
