@@ -140,8 +140,8 @@ def tools(case: Case) -> Iterator[Finding]:
         yield _untold("tools")
         return
     missing = [line for line in case.sections["tools"][1] if line]
-    if missing and all(line.endswith("(for --ship)") for line in missing):
-        hint = "install tar and gzip on the node: jobs that bring their tree along run elsewhere meanwhile"
+    if missing and all("(for --" in line for line in missing):
+        hint = "install it on the node (script: Debian's bsdutils): jobs that need it run elsewhere meanwhile"
         yield warning("tools", f"missing: {', '.join(missing)}", hint)
     elif missing:
         hint = "install coreutils, util-linux, findutils and grep on the node, where PATH of a plain login finds them"

@@ -27,6 +27,7 @@ look_at_tools() {
     case $(readlink "$found") in *busybox) printf "util-linux's %s\n" "$value" ;; esac
   done
   for value in tar gzip; do command -v $value >/dev/null || printf '%s (for --ship)\n' "$value"; done
+  case $(bounded script --version 2>/dev/null </dev/null) in *util-linux*) ;; *) printf "util-linux's script (for --pty)\n" ;; esac
   [ -n "$bound" ] || ! command -v timeout >/dev/null || printf '%s\n' 'a timeout that takes -k'
 }
 

@@ -121,6 +121,10 @@ ODDITIES = {
     "no tar": (
         "mv /usr/bin/tar /usr/bin/moved", "mv /usr/bin/moved /usr/bin/tar", "warning", "tools", "tar (for --ship)",
     ),
+    "no script": (
+        "mv /usr/bin/script /usr/bin/moved", "mv /usr/bin/moved /usr/bin/script",
+        "warning", "tools", "util-linux's script (for --pty)",
+    ),
     "logind ends what is left": (
         r"""printf '%s\n' '#!/bin/sh' "printf 'b true\nas 0\nas 1 \"root\"\n'" >/usr/local/bin/busctl
         chmod 755 /usr/local/bin/busctl""",
