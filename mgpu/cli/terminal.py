@@ -87,7 +87,8 @@ class Terminal:
         if self._before is None:
             yield
             return
-        os.write(2, b"\r")
+        if os.isatty(2):
+            os.write(2, b"\r")
         self._set(self._before)
         try:
             yield

@@ -62,3 +62,13 @@ def test_the_terminal_is_raw_while_its_keys_are_the_job_s() -> None:
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)
+
+
+def test_a_stderr_that_is_a_file_gets_our_words_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    _, slave = os.openpty()
+    terminal = Terminal(slave, "24x80")
+    terminal.enter()
+    with terminal.aside():
+        os.write(2, b"words")
+    assert capfd.readouterr().err == "words"
+    terminal.leave()
