@@ -20,7 +20,8 @@ CHUNK = 256 * 1024  # read much at a time: recv(4096) costs 5 times the CPU
 
 
 class Channel(Protocol):
-    """Reads return b"" at the end of the stream (which never means that a job ended) and raise TimeoutError."""
+    """Reads return b"" at the end of the stream (which never means that a job ended) and raise TimeoutError. Those with
+    0.0 give what is here; as those without a limit they may be used of both streams at once."""
 
     def send(self, data: bytes, timeout_s: float) -> None: ...
     def receive(self, timeout_s: float | None) -> bytes: ...
@@ -51,12 +52,19 @@ class SshChannel:
             raise RemoteError(f"connection lost while sending: {error or 'closed'}") from error
 
     def receive(self, timeout_s: float | None) -> bytes:
-        self._channel.settimeout(timeout_s)
+        self._limit(timeout_s, self._channel.recv_ready)
         return self._channel.recv(CHUNK)
 
     def receive_error(self, timeout_s: float | None) -> bytes:
-        self._channel.settimeout(timeout_s)
+        self._limit(timeout_s, self._channel.recv_stderr_ready)
         return self._channel.recv_stderr(CHUNK)
+
+    def _limit(self, timeout_s: float | None, is_here: Callable[[], bool]) -> None:
+        """The channel has one time limit for all: who wants to wait for nothing must not set it for those who wait."""
+        if timeout_s != 0.0:
+            self._channel.settimeout(timeout_s)
+        elif not is_here():
+            raise TimeoutError
 
     def close(self) -> None:
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from mgpu.remote.errors import RemoteError, Trouble
 REQUEST_TIMEOUT_S = 20.0
 FOR_EVER_S = 1e8
 _MAX_REPLY = 16 * 1024 * 1024  # a node that answers without end is cut off
+MUCH, ENOUGH, GATHER_S = 16 << 10, 1 << 20, 0.001
 _MAX_EVENT = 1 << 16  # a longer line of the events file is none of ours
 
 
@@ -286,7 +288,7 @@ class Follow:
             if not data:
                 self._shell.broken = True
                 return
-            held += data
+            held += data if len(data) < MUCH else data + _more(receive)
             if begin is not None:
                 at = held.find(begin)
                 if at < 0:
@@ -317,6 +319,20 @@ class Follow:
             thread.join(REQUEST_TIMEOUT_S if not self._shell.broken else 0.1)
         if any(thread.is_alive() for thread in self._threads):
             self._shell.broken = True
+
+
+def _more(receive: Callable[[float | None], bytes]) -> bytes:
+    """Much comes at once: a little later there is much more, and each piece costs its sink the same. What is typed and
+    shown on a terminal is never that much."""
+    found = bytearray()
+    with contextlib.suppress(OSError, EOFError):  # the next one is told of that
+        while len(found) < ENOUGH:
+            time.sleep(GATHER_S)
+            piece = receive(0.0)
+            if not piece:
+                break
+            found += piece
+    return bytes(found)
 
 
 def _overlap(data: bytes, mark: bytes) -> int:
