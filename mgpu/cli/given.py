@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mgpu.cli.session import bad_request
 from mgpu.lean_typing import Any, NamedTuple
 
 NONE = "none"
 ALL = "all"
+# These end at once, and well, where nobody types anything.
+TYPED_TO = {"sh", "bash", "dash", "zsh", "fish", "ksh", "tcsh", "csh", "python", "python3", "ipython", "julia", "node"}
+TYPED_TO_STILL = {"-i", "-l", "--login"}  # with these too
 
 
 class Given(NamedTuple):
@@ -53,6 +56,12 @@ def window() -> str:
 
 def terminal_here() -> bool:
     return os.isatty(0) and os.isatty(1)
+
+
+def misses_a_terminal(argv: Sequence[str]) -> bool:
+    """What somebody at a terminal means to type to, and could not."""
+    program, *others = argv
+    return os.path.basename(program) in TYPED_TO and set(others) <= TYPED_TO_STILL and terminal_here()
 
 
 def opened(path: str) -> int:

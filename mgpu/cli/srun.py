@@ -7,7 +7,7 @@ import os
 
 from mgpu.cli.follower import LIMITS
 from mgpu.cli.foreground import stay
-from mgpu.cli.given import NOTHING, Given, given_by
+from mgpu.cli.given import NOTHING, Given, given_by, misses_a_terminal
 from mgpu.cli.options import IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY, job_options, seconds, whole_number
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.signals import LEAVING, Raised, raising
@@ -55,6 +55,8 @@ def srun(session: Session, /, words: Words, pty: bool, input: str | None, **give
     """
     read = given_by(pty, input)
     prepared = prepare(given, words, "srun")
+    if input is None and not (pty or prepared.options.get("quiet")) and misses_a_terminal(words.words):
+        say(f"{words.words[0]} has an empty stdin there; to type to it: mgpu srun --pty {words.words[0]}")
     if read.typed:
         for key in ("output", "error", "label", "retries"):
             if prepared.options.get(key):

@@ -296,6 +296,23 @@ def test_who_waits_for_output_alone_can_be_ended(peer: Peer, mgpu_process: Calla
     )
 
 
+def test_who_would_type_to_a_shell_is_told_of_pty(peer: Peer, mgpu_process: Callable) -> None:
+    def told(*words: str) -> bool:
+        peer.streams = [[state("RUNNING"), end("COMPLETED", exit_code=0)]]
+        ours, theirs = os.openpty()
+        process = mgpu_process("srun", *words, stdin=theirs, stdout=theirs)
+        _, err = process.communicate(timeout=30)
+        os.close(ours)
+        os.close(theirs)
+        return b" has an empty stdin there; to type to it: mgpu srun --pty " in err
+
+    assert told("bash", "-l")
+    assert told("/usr/bin/python3")
+    assert not told("python3", "train.py")
+    assert not told("-i", "none", "bash")
+    assert not told("-Q", "bash")
+
+
 def test_notices_stand_below_where_the_job_runs(peer: Peer, mgpu: Callable) -> None:
     notice = {"event": "notice", "text": "in the home directory"}
     peer.streams = [[notice, state("RUNNING"), end("COMPLETED", exit_code=0)]]
