@@ -9,7 +9,7 @@ from mgpu.cli.filters import job_number, query
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument
 from mgpu.cli.text import say
-from mgpu.client.http import EXIT_CODES
+from mgpu.client.http import EXIT_CODES, advised
 from mgpu.lean_typing import Any
 
 IDS = Argument("ids", "[ID]...", nargs="*")
@@ -41,7 +41,7 @@ def change_chosen(
         for error in errors:
             named = f"job {error['job_id']}"
             text = error["message"] if named in error["message"] else f"{named}: {error['message']}"
-            say(f"{text}: {error['hint']}" if error.get("hint") else text)
+            say(advised(text, error.get("hint", "")))
         if not answer[done] and not errors:
             say("no job passes these filters")
     return max((EXIT_CODES.get(error.get("code", ""), 1) for error in errors), default=0)

@@ -270,7 +270,7 @@ class Follower:
                 self._job = self._master.call("GET", f"/v1/jobs/{self._job_id}")
                 raise Leave(outcome.exit_status(self._job, None), "not waited for the rest of its output", over=True)
             self._stop_status = None
-            self._tell(f"{refusal.message}: {refusal.hint}" if refusal.hint else refusal.message)
+            self._tell(refusal.told)
 
     def _check_limits(self, now: float) -> None:
         """The older options end only the following; --immediate takes the job back."""

@@ -7,7 +7,7 @@ import os
 import sys
 
 from mgpu.cli.text import clean, in_local_time, say
-from mgpu.client.http import MasterError, quote
+from mgpu.client.http import MasterError, advised, quote
 from mgpu.client.locate import ELSEWHERE, SYSTEM_CONFIG, Location, config_home, find_config, locate
 from mgpu.client.master import Master
 from mgpu.client.own_master import own_master
@@ -108,10 +108,10 @@ class Session:
         if self.json:
             print(json.dumps({"error": error.as_json()}), file=sys.stderr)
             return
-        for line in error.message.splitlines()[:-1]:  # a configuration's faults come one a line
+        *lines, last = error.message.splitlines() or [error.code]
+        for line in lines:  # a configuration's faults come one a line
             print(clean(line), file=sys.stderr)
-        last = (error.message.splitlines() or [error.code])[-1]
-        say(last + (f": {error.hint}" if error.hint else ""))
+        say(advised(last, error.hint))
 
     def write_status_to(self, path: str) -> None:
         """From now on. Raises MasterError."""

@@ -52,8 +52,17 @@ class MasterError(Exception):
         self.hint = hint
         self.exit_code = EXIT_CODES.get(code, 1) if exit_code is None else exit_code
 
+    @property
+    def told(self) -> str:
+        return advised(self.message, self.hint)
+
     def as_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+def advised(message: str, hint: str) -> str:
+    """What, and what to do; a question is answered by that."""
+    return f"{message}{' ' if message.endswith('?') else ': '}{hint}" if hint else message
 
 
 def shortened(text: str) -> str:

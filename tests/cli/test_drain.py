@@ -72,7 +72,7 @@ def test_what_is_said_of_a_resumed_node(peer: Peer, mgpu: Callable, more: dict[s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "which node?: name one, or GPUs of one: gpu07, gpu07:5"),
+        ([], "which node? name one, or GPUs of one: gpu07, gpu07:5"),
         (["n1:"], "'n1:': write NODE or NODE:GPUS, like gpu07 or gpu07:0,5"),
         ([":5"], "':5': write NODE or NODE:GPUS, like gpu07 or gpu07:0,5"),
         (["n1:0,n2:1"], "'n1:0,n2:1': 'n2:1' is no GPU: nodes with GPUs are parted by blanks"),

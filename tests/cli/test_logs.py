@@ -60,7 +60,7 @@ def test_one_that_is_not_there_keeps_nothing_back(peer: Peer, mgpu: Callable) ->
 
 
 def test_no_job_at_all(mgpu: Callable) -> None:
-    assert mgpu("logs") == (2, "", "mgpu: which job?: give its number: mgpu queue and mgpu history show them\n")
+    assert mgpu("logs") == (2, "", "mgpu: which job? give its number: mgpu queue and mgpu history show them\n")
     assert mgpu("logs", "-f", *map(str, range(1, 60))).status == 2
 
 

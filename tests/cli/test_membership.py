@@ -59,7 +59,7 @@ def test_one_of_a_range_is_not_taken_out_of_it(inventory: Path, mgpu: Callable) 
     assert ran.err.startswith("mgpu: g06 was added with others as g[05-08]: remove that, or edit ")
     assert "does not stand in" in mgpu("node", "remove", "g1").err
     ran = mgpu("node", "remove", "G05")
-    assert (ran.status, ran.err) == (1, "mgpu: there is no node 'G05': did you mean 'g05'?: mgpu nodes lists them\n")
+    assert (ran.status, ran.err) == (1, "mgpu: there is no node 'G05': did you mean 'g05'? mgpu nodes lists them\n")
     assert mgpu("node", "remove", "g[05-08]").status == 0
     assert not (inventory / "added.yaml").exists()
 

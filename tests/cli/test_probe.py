@@ -81,7 +81,7 @@ def test_nobody_waits_for_one_that_hangs(peer: Peer, mgpu_process: Callable[...,
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [([], "which node?: name one; --all means all of the inventory"), (["n[1-"], "n[1-")],
+    [([], "which node? name one; --all means all of the inventory"), (["n[1-"], "n[1-")],
 )
 def test_words_that_cannot_be_meant(peer: Peer, mgpu: Callable, words: list[str], said: str) -> None:
     ran = mgpu("node", "probe", *words)

@@ -282,8 +282,8 @@ def test_an_own_file_that_others_can_write_is_refused(peer: Peer, mgpu: Callable
 
 
 BAD = [
-    (["srun"], "mgpu: no command: what should srun run?: mgpu srun --help\n"),
-    (["submit", "-G", "1"], "mgpu: no command: what should submit run?: mgpu submit --help\n"),
+    (["srun"], "mgpu: no command: what should srun run? mgpu srun --help\n"),
+    (["submit", "-G", "1"], "mgpu: no command: what should submit run? mgpu submit --help\n"),
     (
         ["submit", "t.py"],
         "mgpu: t.py has no #! line, so a shell would run it: add one, or: mgpu submit -- python t.py\n",
@@ -298,14 +298,14 @@ BAD = [
         "mgpu: --session-timeout x: not a number: give one that is 0 or more\n",
     ),
     (["show", "job", "x1"], "mgpu: 'x1' is not a job's number: mgpu queue shows them\n"),
-    (["show", "x", "1"], "mgpu: show x 1: of what?: mgpu show job ID, or mgpu show node NAME\n"),
-    (["show", "node"], "mgpu: show node: of what?: mgpu show job ID, or mgpu show node NAME\n"),
-    (["node", "trust"], "mgpu: which node?: name one; --all means all of the inventory\n"),
+    (["show", "x", "1"], "mgpu: show x 1: of what? mgpu show job ID, or mgpu show node NAME\n"),
+    (["show", "node"], "mgpu: show node: of what? mgpu show job ID, or mgpu show node NAME\n"),
+    (["node", "trust"], "mgpu: which node? name one; --all means all of the inventory\n"),
     (
         ["node", "trust", "a", "b", "--fingerprint", "f"],
         "mgpu: a fingerprint is that of one node: name one; --all means all of the inventory\n",
     ),
-    (["cancel"], "mgpu: which jobs?: give numbers, or --me, --user, --state, --name, --partition\n"),
+    (["cancel"], "mgpu: which jobs? give numbers, or --me, --user, --state, --name, --partition\n"),
     (["queue", "--config", "none.yaml"], "mgpu: no configuration at none.yaml: name a file with --config\n"),
 ]
 

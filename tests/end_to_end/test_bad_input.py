@@ -25,9 +25,9 @@ REFUSED = {
     "srun --node-gpu-ids node001 true": (
         "--node-gpu-ids 'node001' cannot be read: write node:indices, as in node001:0,1;node002:0"
     ),
-    "srun": "no command: what should srun run?: mgpu srun --help",
-    "srun --": "no command: what should srun run?: mgpu srun --help",
-    "submit -G 2": "no command: what should submit run?: mgpu submit --help",
+    "srun": "no command: what should srun run? mgpu srun --help",
+    "srun --": "no command: what should srun run? mgpu srun --help",
+    "submit -G 2": "no command: what should submit run? mgpu submit --help",
     "srun -G 3 -N 2 --gpus-per-node 2 true": "-G 3 contradicts 2 nodes with 2 GPUs each: use -G 4, or drop -G",
     "srun -G 1 -N 2 true": "-G 1 is less than one GPU for each of 2 nodes: use -G 2, or -N 1",
     "srun -G 2 --gpu-ids 0 true": "--gpu-ids names 1 GPU, -G 2 differs: drop -G",
@@ -53,7 +53,7 @@ REFUSED = {
     "mgpu srun --help",
     "--json srun true": "srun has no --json: leave it out",
     "frobnicate": "mgpu has no command 'frobnicate': mgpu --help lists them",
-    "cancel": "which jobs?: give numbers, or --me, --user, --state, --name, --partition",
+    "cancel": "which jobs? give numbers, or --me, --user, --state, --name, --partition",
     "cancel x": "'x' is not a job's number: mgpu queue shows them",
     "queue --states WAITING": "there is no job state 'WAITING': "
     "one of PENDING, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL",
@@ -64,7 +64,7 @@ NOT_FOUND = {
     "why 99999": "there is no job 99999: mgpu queue and mgpu history list them",
     "show job 99999": "there is no job 99999: mgpu queue and mgpu history list them",
     "show node node009": "there is no node 'node009': mgpu nodes lists them",
-    "node probe ndoe002": "there is no node 'ndoe002' - did you mean 'node002'?: mgpu nodes lists them",
+    "node probe ndoe002": "there is no node 'ndoe002' - did you mean 'node002'? mgpu nodes lists them",
 }
 
 

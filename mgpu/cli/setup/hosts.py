@@ -147,7 +147,7 @@ def choose(hosts: Sequence[Host]) -> list[Host]:
         try:
             chosen = looked_up(words)
         except MasterError as error:
-            say(f"{error.message}: {error.hint}" if error.hint else error.message)
+            say(error.told)
             continue
         if chosen:
             return chosen
