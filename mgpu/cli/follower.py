@@ -96,13 +96,20 @@ class Follower:
             return leave.exit_code
         except BrokenPipeError:
             self.left = "nobody reads the output"
-            say(f"{self.left}: {self._way_back()}")
+            say(f"{self.left}: {self._way_back(self._is_over())}")
             return 128 + signal.SIGPIPE
         except OSError as error:
             self.left = f"cannot write the output ({error.strerror or error})"
-            say(f"{self.left}: {self._way_back()}")
+            say(f"{self.left}: {self._way_back(self._is_over())}")
             return STOPPED_FOLLOWING
         return self._end()
+
+    def _is_over(self) -> bool:
+        """Asked where output has waited for its reader: what was told before that is old."""
+        if self._lost_since is None:
+            with suppress(MasterError):
+                self._job = self._master.call("GET", f"/v1/jobs/{self._job_id}")
+        return self._job["state"] not in outcome.ACTIVE
 
     def _follow(self) -> None:
         try:

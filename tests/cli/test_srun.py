@@ -242,6 +242,19 @@ def test_a_reader_that_goes_leaves_the_job(peer: Peer, mgpu_process: Callable) -
     assert b"job 17 goes on" in err and peer.bodies("POST", "/v1/cancel") == []
 
 
+def test_a_reader_that_goes_after_the_job_is_told_so(peer: Peer, mgpu_process: Callable) -> None:
+    peer.answers["GET", "/v1/jobs/17"] = job("COMPLETED", exit_code=0)
+    peer.streams = [[state("RUNNING"), output(bytes(1 << 20)), end("COMPLETED", exit_code=0)]]
+    process = mgpu_process("srun", "prog")
+    assert process.stdout.read(1) == b"\0"
+    process.stdout.close()
+    process.stdout = None
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 141
+    last = "nobody reads the output: job 17 has ended; see all of it with: mgpu logs 17"
+    assert err.decode().splitlines()[-1] == f"mgpu: {last}"
+
+
 def test_user_signals_go_to_the_job(peer: Peer, mgpu_process: Callable) -> None:
     refused = {"job_id": 17, "code": "bad_request", "message": "job 17 waits: there is nothing to signal", "hint": ""}
     peer.answers["POST", "/v1/signal"] = {"signalled": [], "errors": [refused]}
