@@ -33,6 +33,7 @@ SECOND_INTERRUPT_S = 1.0
 WAIT_BEFORE_TOLD_S = 1.0
 WAIT_WITHOUT_REASON_S = 5.0
 LOST_BEFORE_TOLD_S = 5.0
+IN_TURN = ("Resources", "Priority")  # it waits as all do: on a terminal alone that is told
 
 
 class Follower:
@@ -305,6 +306,7 @@ class Follower:
     # --- what we say ---
 
     def _tell_waiting(self, now: float) -> None:
+        """On a terminal a line that is kept up; else each trouble that keeps it waiting, once."""
         waited, reason = now - self._waiting_since, outcome.why(self._job)
         if self._quiet or waited < (WAIT_BEFORE_TOLD_S if reason else WAIT_WITHOUT_REASON_S):
             return
@@ -315,7 +317,7 @@ class Follower:
             line = cut(clean(in_local_time(text)), (terminal_columns(2) or 80) - 1)
             self._write_status(f"\r\x1b[K{line}")
             self._status_shown = True
-        elif (self._job.get("reason") or reason) != self._told_reason:
+        elif (self._job.get("reason") or reason) not in (*IN_TURN, self._told_reason):
             self._told_reason = self._job.get("reason") or reason
             say(f"job {self._job_id} waits: {reason}")
 

@@ -127,11 +127,13 @@ def test_a_moment_without_contact_is_no_news(peer: Peer, mgpu: Callable) -> None
     assert mgpu("srun", "prog").err == f"{WHERE}mgpu: job 17 COMPLETED\n"
 
 
-def test_a_job_that_waits_says_why(peer: Peer, mgpu: Callable) -> None:
-    hold = threading.Event()
-    threading.Timer(2.2, hold.set).start()
+def test_a_job_that_waits_says_why_unless_it_is_for_its_turn(peer: Peer, mgpu: Callable) -> None:
+    first, hold = threading.Event(), threading.Event()
+    threading.Timer(1.7, first.set).start()
+    threading.Timer(3.4, hold.set).start()
+    turn = state("PENDING", reason="Resources", detail="0 of 8 GPUs are free")
     pending = state("PENDING", reason="NodeDown", detail="gpu01: host key unknown: mgpu node trust gpu01")
-    peer.streams = [[pending, hold, state("RUNNING"), end("COMPLETED", exit_code=0)]]
+    peer.streams = [[turn, first, pending, hold, state("RUNNING"), end("COMPLETED", exit_code=0)]]
     ran = mgpu("srun", "prog")
     because = "mgpu: job 17 waits: NodeDown: gpu01: host key unknown: mgpu node trust gpu01\n"
     assert ran.err == f"{because}{WHERE}mgpu: job 17 COMPLETED, exit 0\n"
@@ -161,7 +163,7 @@ def test_signals(
     peer: Peer, mgpu_process: Callable, number: signal.Signals, word: str, status: int, cancels: bool
 ) -> None:
     gone = threading.Event()
-    peer.streams = [[state(word, reason="Resources"), gone, end("CANCELLED", detail="by alice", allocation=[])]]
+    peer.streams = [[state(word, reason="NodeDown"), gone, end("CANCELLED", detail="by alice", allocation=[])]]
     process = mgpu_process("srun", "prog")
     stderr_until(process, b"waits" if word == "PENDING" else b"runs on")
     process.send_signal(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from tests.end_to_end.cluster import Cluster
+from tests.end_to_end.cluster import Cluster, until
 
 # says which signals it got, and ends with the last of them
 PROGRAM = """
@@ -48,7 +48,7 @@ def test_one_that_waits_has_nothing_to_signal(cluster: Cluster) -> None:
     blocker = cluster.submit("-G", 8, "--", "sleep", 60)
     cluster.await_running(blocker)
     follower = cluster.start("srun", "-G", 8, "true")
-    follower.read_until("waits")
+    until("it waits", lambda: len(cluster.json("queue")["jobs"]) == 2)
     follower.send(signal.SIGUSR1)
     follower.read_until("SIGUSR1 was not passed on")
     assert follower.running
