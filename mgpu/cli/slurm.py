@@ -1,4 +1,4 @@
-"""What becomes of the options of Slurm's sbatch that are not ours by name, and what those that are translated mean.
+"""What becomes of the options of Slurm's sbatch and srun that are not ours by name, and what the translated ones mean.
 
 Loaded only for a script with directives and for a command line that names one of these. docs/slurm-options.md lists
 all options of sbatch with what becomes of each, and a test tries them.
@@ -121,12 +121,37 @@ REFUSED = [
     Option("--autocomplete", "FLAG", "it is for a shell, not for a job: leave it out"),
 ]
 
+# Of Slurm's srun alone. Its -n and --mpi would start several processes: see `once_a_node`.
+OF_SRUN = [
+    Option("-u --unbuffered", "", "output comes as it is written"),
+    Option("-K --kill-on-bad-exit", "[0|1]", "the first rank that fails ends the others", bare="1"),
+    Option("--cpu-bind", "HOW", _BINDING),
+]
+NOT_OF_SRUN = ("wrap", "parsable", "requeue", "input", "batch", "usage", "ignore_pbs", "get_user_env")
+
 OF_THE_LINE = ("wrap", "each_line")  # they give the command, which a script does itself
 OPTIONS = [*TRANSLATED, *NOTED, *REFUSED]
 _TASKS = ("ntasks", "ntasks_per_node")
 _BY_TASK = ("gpus_per_task", "cpus_per_task", "mem_per_cpu")
 _WHY_NOT = {option.key: option.help for option in REFUSED}
-_WHY_NOTHING = {option.key: option.help for option in NOTED}
+_WHY_NOTHING = {option.key: option.help for option in (*NOTED, *OF_SRUN)}
+
+
+def options_of_srun() -> list[Option]:
+    return [*(option for option in OPTIONS if option.key not in NOT_OF_SRUN), *OF_SRUN]
+
+
+def once_a_node(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of srun's options: without its tasks where they are one on each node, as here. Raises MasterError for others:
+    those are meant to run side by side."""
+    said = {key: Said(value, f"--{key.replace('_', '-')}") for key, value in given.items() if value is not None}
+    tasks, on_a_node = _asked(said, "ntasks"), _asked(said, "ntasks_per_node")
+    if ("ntasks" in said and tasks != _asked(said, "nodes")) or on_a_node != 1:
+        where = said["ntasks" if on_a_node == 1 else "ntasks_per_node"]
+        many = f"{where.where} {where.value}: the command runs once on each node"
+        raise bad_request(many, "-N says how many; a launcher such as torchrun starts several processes on one")
+    counted = not said.keys().isdisjoint(_BY_TASK)
+    return {key: value for key, value in given.items() if counted or key not in _TASKS}
 
 
 def settle(said: Mapping[str, Said]) -> tuple[dict[str, Any], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 
 from mgpu.cli.follower import LIMITS
 from mgpu.cli.foreground import stay
@@ -46,13 +47,24 @@ INPUT = Option("-i --input", "FILE", "stdin from this file; `none`: an empty one
 OF_SRUN = (PTY, INPUT, IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY)
 
 
-@command(*job_options(*OF_SRUN), words=True, has_json=False, examples=EXAMPLES)
+def slurms_options() -> Sequence[Option]:
+    from mgpu.cli.slurm import options_of_srun
+
+    return options_of_srun()
+
+
+@command(*job_options(*OF_SRUN), words=True, has_json=False, examples=EXAMPLES, strangers=slurms_options)
 def srun(session: Session, /, words: Words, pty: bool, input: str | None, **given: Any) -> int:
     """Run COMMAND on GPUs: wait for them, stream its output, end with its exit status.
 
     Options end at the first other word: all further words belong to COMMAND, byte for byte. Every option may also come
-    from a variable (MGPU_GPU_TYPE for --gpu-type) or from config.yaml in ~/.config/mgpu.
+    from a variable (MGPU_GPU_TYPE for --gpu-type) or from config.yaml in ~/.config/mgpu. Those of Slurm's srun that are
+    not listed, such as --gres, are understood or refused.
     """
+    if given.get("ntasks") or given.get("ntasks_per_node"):
+        from mgpu.cli.slurm import once_a_node
+
+        given = once_a_node(given)
     read = given_by(pty, input)
     prepared = prepare(given, words, "srun")
     if input is None and not (pty or prepared.options.get("quiet")) and misses_a_terminal(words.words):

@@ -12,7 +12,7 @@ from mgpu.cli.directives import read
 from mgpu.cli.options import OF_SUBMIT, job_options
 from mgpu.cli.slurm import NOTED, OPTIONS, REFUSED
 from mgpu.client.http import MasterError
-from tests.client.peer import Peer, job
+from tests.client.peer import Peer, end, job, state
 
 PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"
 OURS = job_options(*OF_SUBMIT)
@@ -120,6 +120,29 @@ def test_what_slurms_words_mean(peer: Peer, mgpu: Callable, line: str, options: 
     assert mgpu("submit", script(f"#SBATCH {line}")).status == 0
     (body,) = peer.bodies("POST", "/v1/jobs")
     assert body["options"] == options
+
+
+SRUNS: list[tuple[str, dict[str, object]]] = [
+    ("--gres=gpu:a100:2 --ntasks=1", {"gpus_per_node": "2", "gpu_type": "a100"}),
+    ("-N 2 -n 2 --gpus-per-task=1", {"nodes": "2", "gpus": "2"}),
+    ("-n1 -c2 -u", {"cpus_per_task": "2"}),
+    ("--ntasks-per-node=1 --mem-per-gpu=4G -G2", {"gpus": "2", "mem": "8G"}),
+]
+
+
+@pytest.mark.parametrize(("line", "options"), SRUNS)
+def test_srun_knows_slurms_words_too(peer: Peer, mgpu: Callable, line: str, options: dict[str, object]) -> None:
+    peer.streams = [[state("RUNNING"), end("COMPLETED", exit_code=0)]]
+    assert mgpu("srun", *line.split(), "prog").status == 0
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert body["options"] == options
+
+
+@pytest.mark.parametrize("line", ["-n 4", "-N 2 -n 1", "--ntasks-per-node=2", "-n x", "-C a100", "--wrap"])
+def test_what_srun_cannot_do_as_slurm_does_is_refused(peer: Peer, mgpu: Callable, line: str) -> None:
+    ran = mgpu("srun", *line.split(), "prog")
+    assert (ran.status, len(ran.err.splitlines())) == (2, 1)
+    assert peer.bodies("POST", "/v1/jobs") == []
 
 
 def test_the_command_line_beats_mgpu_lines_and_these_beat_sbatch(
