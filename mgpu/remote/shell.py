@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mgpu import clock
 from mgpu.remote import wire
-from mgpu.remote.channel import Channel, Connection
+from mgpu.remote.channel import CHUNK, Channel, Connection
 from mgpu.remote.errors import RemoteError, Trouble
 
 REQUEST_TIMEOUT_S = 20.0
@@ -288,7 +288,7 @@ class Follow:
             if not data:
                 self._shell.broken = True
                 return
-            held += data if len(data) < MUCH else data + _more(receive)
+            held += data if len(data) < MUCH else _more(receive, data)
             if begin is not None:
                 at = held.find(begin)
                 if at < 0:
@@ -321,16 +321,15 @@ class Follow:
             self._shell.broken = True
 
 
-def _more(receive: Callable[[float | None], bytes]) -> bytes:
-    """Much comes at once: a little later there is much more, and each piece costs its sink the same. What is typed and
-    shown on a terminal is never that much."""
-    found = bytearray()
+def _more(receive: Callable[[float | None], bytes], piece: bytes) -> bytes:
+    """With what follows `piece` at once: each costs its sink the same. What is typed, and shown on a terminal, is never
+    that much."""
+    found = bytearray(piece)
     with contextlib.suppress(OSError, EOFError):  # the next one is told of that
-        while len(found) < ENOUGH:
-            time.sleep(GATHER_S)
+        while piece and len(found) < ENOUGH:
+            if len(piece) < CHUNK:  # all that was there
+                time.sleep(GATHER_S)
             piece = receive(0.0)
-            if not piece:
-                break
             found += piece
     return bytes(found)
 
