@@ -190,6 +190,16 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     return ()
 
 
+def left_behind(line: str) -> tuple[PartKey, int] | None:
+    """Another one: `JOB.ATTEMPT leftover PID...`."""
+    name, *words = line.split() or [""]
+    job, _, attempt = name.partition(".")
+    numbers = _number(job), _number(attempt)
+    if numbers[0] is None or numbers[1] is None or words[:1] != ["leftover"] or not words[1:]:
+        return None
+    return PartKey(JobId(numbers[0]), numbers[1], ANY_RANK), len(words) - 1
+
+
 def _sizes(text: str) -> tuple[int, int] | None:
     numbers = [_number(word) for word in text.split(",")]
     if len(numbers) != 3 or numbers[0] is None or numbers[1] is None:

@@ -13,7 +13,7 @@ from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeN
 from mgpu.core.observation import MarkKind, Node
 from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
-from mgpu.master.inbox import Collected, GivenUp, Heard, Message, Ordered, Probed, Silent
+from mgpu.master.inbox import Collected, GivenUp, Heard, LeftBehind, Message, Ordered, Probed, Silent
 from mgpu.ops import arrays
 from mgpu.ops.output import NOTICE
 from mgpu.ops.render import said
@@ -61,6 +61,8 @@ class Absorber:
             elif isinstance(message, Heard):
                 for news in message.news:
                     self._hear(message.node, news)
+            elif isinstance(message, LeftBehind):
+                self._left_behind(message)
             elif isinstance(message, Silent):
                 self._silent(message)
             elif isinstance(message, Collected):
@@ -105,6 +107,13 @@ class Absorber:
         if news.notice == "home" and part.started is None:
             self._audit(NOTICE, part.job_id, node, _at_home(item.job, part))
         self._settle(item, tuple(after if other.rank == part.rank else other for other in item.parts))
+
+    def _left_behind(self, message: LeftBehind) -> None:
+        """Told where nobody asked for the job's end: whoever did knows that all of it goes."""
+        part = self._board.resolve(message.key, message.node)
+        item = part and self._board.get(part.job_id, part.attempt)
+        if part and item and part.node == message.node and not (part.stop or item.job.stop):
+            self._audit(NOTICE, part.job_id, part.node, _left(part, message.count))
 
     def _silent(self, message: Silent) -> None:
         for _, part in self._board.on(message.node):
@@ -218,6 +227,12 @@ class Absorber:
 
     def _audit(self, what: str, job_id: JobId | None, node: NodeName | None, detail: str) -> None:
         self._writer.audit(Audit(self._now, WHO, what, job_id, node, detail))
+
+
+def _left(part: Part, processes: int) -> str:
+    one = processes == 1
+    left = f"the command ended and left {processes} process{'' if one else 'es'} running on {part.node}"
+    return f"{left}: {'it was' if one else 'they were'} ended too, as a job lasts as long as its command"
 
 
 def _at_home(job: Job, part: Part) -> str:

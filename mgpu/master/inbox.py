@@ -39,6 +39,15 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """A command has ended while so many processes of it still ran: the node ends them."""
+
+    node: NodeName
+    key: PartKey
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Silent:
     """The node does not answer: contact with its parts is lost."""
 
@@ -85,7 +94,7 @@ class Ordered:
 
 
 Word = GivenUp | Ordered  # somebody waits until it is stored
-Message = Word | Probed | Heard | Silent | Collected | Done
+Message = Word | Probed | Heard | LeftBehind | Silent | Collected | Done
 
 
 class Inbox:

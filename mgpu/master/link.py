@@ -24,7 +24,7 @@ from mgpu.core.lifecycle import START_HANGS
 from mgpu.core.model import FailureClass, NodeName, Part, PartKey
 from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
-from mgpu.master.inbox import Collected, Done, Heard, Inbox, Probed, Silent
+from mgpu.master.inbox import Collected, Done, Heard, Inbox, LeftBehind, Probed, Silent
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import ProbeWanted, Refusal, Runner, Source
@@ -300,6 +300,8 @@ class NodeLink:
         news = reconcile.event_news(line, self._when)
         if news:
             self._inbox.put(Heard(self.name, news))
+        elif left := reconcile.left_behind(line):
+            self._inbox.put(LeftBehind(self.name, *left))
 
     def _when(self, uptime: str) -> float:
         """Our time of what the node wrote down as its uptime."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import AttemptState, FailureClass, JobId, Part, PartKey
-from mgpu.core.reconcile import ANY_RANK, NodeAnswer, PartAnswer, event_news, news_of
+from mgpu.core.reconcile import ANY_RANK, NodeAnswer, PartAnswer, event_news, left_behind, news_of
 from tests.core.trial import BOOT, TOKEN, part
 
 OTHER_BOOT = BOOT.replace("1", "2")
@@ -164,6 +164,12 @@ KEY = PartKey(JobId(7), 1, ANY_RANK)
 )
 def test_event_lines(line: str, wanted: list[News]) -> None:
     assert event_news(line, lambda uptime: float(uptime or 100.0)) == tuple(wanted)
+
+
+def test_what_a_command_left_behind_is_counted() -> None:
+    assert left_behind("7.1 leftover 12 13 ") == (PartKey(JobId(7), 1, ANY_RANK), 2)
+    for line in ("7.1 leftover", "7.1 leftover ", "7.x leftover 12", "7 leftover 12", "7.1 ended 12", " ", ""):
+        assert left_behind(line) is None
 
 
 def test_times_are_ours_whatever_the_node_writes() -> None:

@@ -55,6 +55,7 @@ def test_what_a_job_leaves_behind_is_ended(cluster: Cluster) -> None:
     result = cluster("srun", "sh", "-c", TREE.format("exit 0; "))
     assert result.out == "ready\n"
     assert sleepers(cluster) == []
+    assert any("the command ended and left " in line for line in result.told)
 
 
 def test_cancel_of_waiting_jobs(cluster: Cluster) -> None:
