@@ -127,7 +127,8 @@ def down(session: Session, /, name: str, yes: bool) -> int:
     path = node_path(name)
     if not yes:
         lost = session.call("GET", f"{path}/lost")["lost"]
-        if lost and not confirmed(f"Jobs {', '.join(map(str, lost))} may still run there. Give them up?"):
+        jobs = f"Job{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
+        if lost and not confirmed(f"{jobs} may still run there. Give up?"):
             say("nothing given up")
             return 1
     answer = session.call("POST", f"{path}/down", {})
