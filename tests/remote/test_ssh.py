@@ -139,8 +139,9 @@ def test_an_agent_of_ones_own(lab: Lab, tmp_path: Path) -> None:
     sock = tmp_path / "agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", sock], stdout=subprocess.DEVNULL)
     try:
-        wait_until(sock.exists)
-        subprocess.run(["ssh-add", "-q", lab.key], env=os.environ | {"SSH_AUTH_SOCK": str(sock)}, check=True)
+        add, env = ["ssh-add", "-q", lab.key], os.environ | {"SSH_AUTH_SOCK": str(sock)}
+        # its socket is there a moment before anybody listens
+        wait_until(lambda: subprocess.run(add, env=env, check=False, capture_output=True).returncode == 0)
         by_agent = target(lab, node, identity_files=(), identities_only=False, identity_agent=str(sock))
         assert hello(by_agent)
         assert "no key to offer" in refused(replace(by_agent, identity_agent="none")).message
