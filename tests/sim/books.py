@@ -50,7 +50,7 @@ class Books:
             self._check_jobs(waits)
             self._check_arrays()
             if self.calm_since is not None and now > self.calm_since + SETTLED_S:
-                self._check_calm(now - SETTLED_S, self.calm_since + SETTLED_S)
+                self._check_calm(now, self.calm_since + SETTLED_S)
         finally:
             self._connection.execute("COMMIT")
 
@@ -186,7 +186,8 @@ class Books:
             (row["number"], row["failure"])
             for row in self.rows("SELECT number, failure FROM attempts WHERE job_id = ? ORDER BY number", job["job_id"])
         ]
-        before = [failure for _, failure in failures if failure in ("node", "directory", "stopped")]
+        # all that node trouble may cost, whether or not the command ran
+        before = [failure for _, failure in failures if failure in ("node", "directory", "stopped", "node_lost")]
         if job["reason"] == "LaunchFailed" and len(before) <= MOST_FAILURES and "directory" not in before:
             self._truth.violate(f"{name} after {failures}")
         own = sum(failure == "exit" for _, failure in failures)
@@ -213,14 +214,17 @@ class Books:
             story.exit_recorded and story.exit_code == 0 and not story.ended_by_us for story in stories
         )
 
-    def _check_calm(self, long_ago: float, settled: float) -> None:
-        """Well after the last fault contact is there, and what is to start has started."""
+    def _check_calm(self, now: float, settled: float) -> None:
+        """Well after the last fault contact is there, and what is to start has started. How long that takes each master
+        counts from its own beginning, which with a tree may be long after that."""
         for row in self.rows(
             "SELECT p.* FROM parts p JOIN attempts a ON p.job_id = a.job_id AND p.attempt = a.number"
             " JOIN jobs j ON j.job_id = a.job_id"
-            " WHERE p.state IN ('STARTING', 'LOST') AND a.created + iif(j.spec LIKE '%\"digest\"%', ?, 0) < ?",
+            " WHERE p.state IN ('STARTING', 'LOST')"
+            " AND iif(j.spec LIKE '%\"digest\"%', max(a.created, ?) + ?, a.created) < ?",
+            settled,
             UNPACK_S,
-            long_ago,
+            now - SETTLED_S,
         ):
             self._truth.violate(f"{row['job_id']}.{row['attempt']} on {row['node']} is still {row['state']}")
         for row in self.rows(
