@@ -32,6 +32,8 @@ def test_what_is_left_is_shown_and_removed_when_it_is_over(make_lab: LabMaker, m
     theirs = other.submit("-w", "node001", "echo y")
     other.await_job(theirs, "COMPLETED")
     until("it is collected", lambda: kept(cluster) == {ended: "tombstone", runs: "alive"})
+    # once it is old, its own master's order to clean up, should that come late, would remove it
+    until("theirs, too", lambda: kept(other) == {theirs: "tombstone"})
 
     shown = cluster("doctor", "--residue")
     assert f"job {ended}.1" in shown.out
