@@ -60,7 +60,7 @@ class Collector:
         """Every byte of an ended part is here already, and on the disk. Trouble with one file is no trouble of the
         caller, who has other news to store: it comes up again when the rest is fetched."""
         try:
-            if not all(self._spool.has(key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True)):
+            if not self._whole(key, sizes):
                 self._sizes[key] = sizes
                 return False
             self._spool.sync(key)
@@ -133,11 +133,14 @@ class Collector:
         follower, sizes = self._followers.get(part.key), self._sizes.get(part.key)
         if follower is None or sizes is None or not follower.alive:
             return False
-        here = tuple(self._spool.size(part.key, stream) for stream in STREAMS)
-        if all(self._spool.has(part.key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True)):
+        if self._whole(part.key, sizes):
             return False
         follower.until(sizes)
-        return follower.moves(here, monotonic)
+        return follower.moves(tuple(self._spool.size(part.key, stream) for stream in STREAMS), monotonic)
+
+    def _whole(self, key: PartKey, sizes: tuple[int, int]) -> bool:
+        """All that will be kept of streams of these sizes is here."""
+        return all(self._spool.has(key, stream, size) for stream, size in zip(STREAMS, sizes, strict=True))
 
     def _follow(self, link: NodeLink, part: Part) -> None:
         follower = self._followers.get(part.key)

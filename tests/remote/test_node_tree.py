@@ -93,7 +93,8 @@ def test_a_large_tree_comes_whole(bench: Workbench) -> None:
 def test_a_place_that_is_not_in_the_tree(bench: Workbench) -> None:
     bench.runner.send_tree(DIGEST, Sent(packed()).source)
     told = bench.run("1.1", "true", tree=DIGEST, directory="./nowhere")
-    assert told == f"fail:directory:working directory {bench.place('1.1')}/work/nowhere does not exist"
+    place = bench.place("1.1") / "work" / "nowhere"
+    assert told == f"fail:directory:working directory {place} does not exist"
 
 
 def test_a_tree_that_is_gone_or_damaged_is_trouble_of_the_node(bench: Workbench) -> None:
