@@ -10,6 +10,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.plan import DeviceView
 from mgpu.core.smi.mig import label, parse_label
 
+NO_UUID = "INDEX-"  # begins the name of a GPU that has none
 _INDEX = r"\d{1,3}|\d{1,2}\.\d{1,2}"
 _INDICES = re.compile(rf"(?P<first>{_INDEX})(?:-(?P<last>{_INDEX}))?", re.ASCII)
 _MAX_INDICES = 1000

@@ -7,17 +7,14 @@ quoted; the text travels on stdin and lies 0600 in the run directory, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mgpu.core import hostlist
-from mgpu.core.array import array_of, count
-from mgpu.core.model import Command, CommandForm, DeviceUuid, Job, JobKind, Part, Tree
-
-PORTS = (20_000, 40_000)  # of MASTER_PORT
-
-
-NO_UUID = "INDEX-"  # begins the name of a GPU that has none
+from mgpu.core.environment import environment
+from mgpu.core.gang import Gang
+from mgpu.core.launchers import LAUNCHERS
+from mgpu.core.model import Job, JobKind, Part, Tree
+from mgpu.core.shelltext import exports, quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,8 @@ class Launch:
     """`shell` "bash" = bash where there is one, else sh. `directory` "" = the account's home; where it need not exist
     and does not, the home directory is taken instead. `job_file` is the user's script, "" = none. `append`: to what
     earlier attempts left in the job's own files. `signal`, `input`: as in JobSpec. `tree`: digest of one that is to be
-    unpacked; `directory` lies in it then, and begins with a dot."""
+    unpacked; `directory` lies in it then, and begins with a dot. `port`: where somebody else listens there, it does not
+    start; None = nobody is looked for."""
 
     script: str
     job_file: str = ""
@@ -40,6 +38,7 @@ class Launch:
     signal: str = ""
     input: str = ""
     tree: str = ""
+    port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +60,18 @@ for mgpu_file in ~/.bash_profile ~/.bash_login ~/.profile; do
 done; unset mgpu_file"""
 
 
-def quote(text: str) -> str:
-    """A word for any POSIX shell."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def render(
-    job: Job, part: Part, parts: Sequence[Part], run_directory: str, world: NodeWorld, addresses: Sequence[str]
-) -> Launch:
-    """`addresses`: one a rank, where the other ranks reach it."""
-    spec = job.spec
+def render(gang: Gang, world: NodeWorld) -> Launch:
+    job, part, spec = gang.job, gang.part, gang.job.spec
+    launcher = LAUNCHERS[spec.launcher]
     setup = [text for text in (LOGIN if world.login_shell else "", world.setup, spec.setup) if text.strip()]
     lines = [
-        *_exports({**world.env, **spec.env}),
+        *exports({**world.env, **spec.env}),
         *_virtual_env(spec.virtual_env),
         *map(_setup, setup),
-        *_exports(environment(job, part, parts, world, addresses)),
+        *exports({**environment(gang, world.renumbered), **launcher.variables(gang)}),
         *(['export PATH="${0%/*}/bin:$PATH"'] if spec.kind is JobKind.BATCH and spec.requeue else []),
         'export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}"',
-        _command(spec.command),
+        launcher.ending(gang),
     ]
     batch = spec.kind is JobKind.BATCH
     return Launch(
@@ -91,86 +83,17 @@ def render(
         output=fill_pattern(spec.output, job, part) if batch else "",
         error=fill_pattern(spec.error, job, part) if batch else "",
         time_limit_s=spec.time_limit_s,
-        gang=len(parts) > 1,
+        gang=gang.several,
         append=part.attempt > 1,
         signal=spec.signal,
         input=spec.input,
         tree=spec.tree.digest if spec.tree else "",
+        port=gang.attempt.port if part.rank == 0 else None,
     )
 
 
 def _in_tree(tree: Tree) -> str:
     return f"./{tree.place}" if tree.place else "."
-
-
-def environment(
-    job: Job, part: Part, parts: Sequence[Part], world: NodeWorld, addresses: Sequence[str]
-) -> dict[str, str]:
-    """What every task is told. No SLURM_NTASKS or SLURM_PROCID here: libraries take them as "one process a GPU"."""
-    nodes = hostlist.fold([other.node for other in parts])
-    values = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": visible_devices(part.devices, part.uuids, world.renumbered),
-        "MGPU_JOB_ID": str(job.job_id),
-        "MGPU_ATTEMPT": str(part.attempt),
-        "MGPU_RANK": str(part.rank),
-        "MGPU_NNODES": str(len(parts)),
-        "MGPU_NODE_ID": part.node,
-        "MGPU_NODELIST": nodes,
-        "MGPU_GPUS": str(sum(len(other.uuids) for other in parts)),
-        "SLURM_JOB_ID": str(job.job_id),
-        "SLURM_JOBID": str(job.job_id),
-        "SLURM_JOB_NAME": job.spec.name,
-        "SLURM_NODELIST": nodes,
-        "SLURM_JOB_NODELIST": nodes,
-        "SLURM_NNODES": str(len(parts)),
-        "SLURM_JOB_NUM_NODES": str(len(parts)),
-        "SLURM_NODEID": str(part.rank),
-        "SLURM_GPUS_ON_NODE": str(len(part.uuids)),
-        "SLURM_SUBMIT_DIR": job.spec.submit_dir,
-        "SLURM_RESTART_COUNT": str(part.attempt - 1),
-        **_array_variables(job),
-        **_tree_variables(job.spec.tree),
-    }
-    if len(parts) > 1 and addresses[0]:
-        values["MASTER_ADDR"] = addresses[0]
-        values["MASTER_PORT"] = str(master_port(job, part.attempt))
-    return values
-
-
-def _array_variables(job: Job) -> dict[str, str]:
-    if job.array_id is None:
-        return {}
-    indices = array_of(job.spec.array).indices
-    return {
-        "MGPU_ARRAY_INDEX": str(job.array_index),
-        "SLURM_ARRAY_JOB_ID": str(job.array_id),
-        "SLURM_ARRAY_TASK_ID": str(job.array_index),
-        "SLURM_ARRAY_TASK_COUNT": str(count(indices)),
-        "SLURM_ARRAY_TASK_MIN": str(indices[0][0]),
-        "SLURM_ARRAY_TASK_MAX": str(indices[-1][-1]),
-        "SLURM_ARRAY_TASK_STEP": str(indices[0].step),
-    }
-
-
-def _tree_variables(tree: Tree | None) -> dict[str, str]:
-    if tree is None or not tree.commit:
-        return {}
-    return {"MGPU_SHIP_COMMIT": tree.commit, "MGPU_SHIP_DIRTY": str(int(tree.dirty))}
-
-
-def master_port(job: Job, attempt: int) -> int:
-    """Jobs that run at the same time have near numbers, so the port follows from the number."""
-    low, high = PORTS
-    return low + (job.job_id * 7 + attempt) % (high - low)
-
-
-def visible_devices(indices: Sequence[int], uuids: Sequence[DeviceUuid], by_uuid: bool) -> str:
-    """CUDA_VISIBLE_DEVICES; MIG instances and renumbered GPUs only by UUID."""
-    told = all(not uuid.startswith(NO_UUID) for uuid in uuids)
-    if (by_uuid and told) or any(uuid.startswith("MIG-") for uuid in uuids):
-        return ",".join(uuids)
-    return ",".join(map(str, indices))
 
 
 def fill_pattern(pattern: str, job: Job, part: Part) -> str:
@@ -197,10 +120,6 @@ def fill_pattern(pattern: str, job: Job, part: Part) -> str:
     return filled + rest
 
 
-def _exports(values: Mapping[str, str]) -> list[str]:
-    return [f"export {name}={quote(value)}" for name, value in values.items()]
-
-
 def _setup(text: str) -> str:
     """A text of its own, so that one which ends in the middle (a quote, a here-document) swallows nothing of ours. Its
     last line does not run then, and the job says so instead of beginning in half a world."""
@@ -221,24 +140,3 @@ def _virtual_env(path: str) -> list[str]:
     binaries = quote(path.rstrip("/") + "/bin")
     absent = quote(f"mgpu: {path} is not on this node: its programs are not in PATH")
     return [f'if [ -d {binaries} ]; then export PATH={binaries}:"$PATH"; else printf "%s\\n" {absent} >&2; fi']
-
-
-def _command(command: Command) -> str:
-    words = " ".join(quote(word) for word in command.words)
-    if command.form is CommandForm.ARGV:
-        return f"exec {words}"
-    if command.form is CommandForm.SHELL:
-        # in this shell, so that functions which `setup` brought (conda) are there
-        return command.words[0]
-    # the script is read by its interpreter, not executed: the run directory may be on a noexec mount
-    return f'exec {_interpreter(command.script)} "${{0%/*}}/job" {words}'.rstrip()
-
-
-def _interpreter(script: str) -> str:
-    """Of the `#!` line as the kernel reads it: one program, at most one argument."""
-    first = script.split("\n", 1)[0]
-    if not first.startswith("#!"):
-        return "/bin/sh"
-    program, _, argument = first[2:].strip().partition(" ")
-    argument = argument.strip()
-    return f"{quote(program)} {quote(argument)}" if argument else quote(program or "/bin/sh")

@@ -74,6 +74,14 @@ class CommandForm(Word):
     LINES = "lines"  # of an array: the text of a file with a shell command line for each task
 
 
+class LauncherName(Word):
+    """What starts a job's processes: see core.launchers."""
+
+    NONE = "none"  # mgpu itself: the command once on each node, or so many times as was asked for
+    TORCHRUN = "torchrun"
+    MPI = "mpi"
+
+
 class FailureClass(Word):
     """Why an attempt ended other than by the command's own exit. Decides what `retry` says."""
 
@@ -81,6 +89,8 @@ class FailureClass(Word):
     NODE = "node"  # the node could not start it; counts against the node
     DIRECTORY = "directory"  # the working directory is not there; that node is avoided for this job only
     NEWCOMER = "newcomer"  # a foreign process or another master holds the device; costs no retry
+    PORT = "port"  # somebody else listens where its ranks were to meet; costs no retry
+    NETWORK = "network"  # its ranks cannot reach each other; that node is avoided for this job only
     SUPERVISOR = "supervisor"  # somebody killed the shells that watch over the job; how it ended is not known
     NODE_LOST = "node_lost"  # the node rebooted, or was given up, while the command may have run
     STOPPED = "stopped"  # cancelled or timed out
@@ -217,6 +227,8 @@ class JobSpec:
     asked: str = ""  # a digest of the submission, where the user gave a key for it
     input: str = ""  # `pipe` = somebody gives it its stdin, ROWSxCOLS = through a terminal; "" = it has none
     tree: Tree | None = None
+    launcher: LauncherName = LauncherName.NONE
+    tasks_per_node: int | None = None  # of the command, side by side on each node; None = it is started once there
 
     @property
     def standing(self) -> int:
@@ -278,6 +290,7 @@ class Attempt:
     exit_code: int | None = None
     failure: FailureClass = FailureClass.NONE
     reason: str = ""
+    port: int | None = None  # where its ranks meet, on the node of rank 0: no other attempt has it at the same time
 
 
 HELD_BY_USER, HELD_BY_ADMIN = "JobHeldUser", "JobHeldAdmin"

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mgpu.core.amounts import gib
 from mgpu.core.claims import Claim, claim_of, share_of
-from mgpu.core.launch import NO_UUID
+from mgpu.core.devices import NO_UUID
 from mgpu.core.marks import words
 from mgpu.core.model import DeviceUuid, JobId, NodeState
 from mgpu.core.observation import WHOLE, GpuProcess, GpuReading, Machine, MarkKind, Node, Observation

@@ -274,10 +274,11 @@ class Master:
         if not ready:
             return board
         places = {name: self._place(name, link) for name, link in self._links.items()}
+        grounds = planning.Grounds(places, self._waiting.still, {item.attempt.port for item in board})
         placed: list[Job] = []
         with self._store.write() as writer:
             for start in ready:
-                job = planning.commit(writer, start, places, now, self._waiting.still)
+                job = planning.commit(writer, start, grounds, now)
                 if job is not None:
                     placed.append(job)
             board = Board.read(writer)

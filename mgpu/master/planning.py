@@ -16,7 +16,19 @@ from typing import NamedTuple, Protocol
 from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
 from mgpu.core.array import to_come
-from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part, Request
+from mgpu.core.model import (
+    Attempt,
+    AttemptState,
+    Audit,
+    DeviceUuid,
+    Job,
+    JobId,
+    JobState,
+    LauncherName,
+    NodeName,
+    Part,
+    Request,
+)
 from mgpu.core.observation import Node
 from mgpu.core.plan import (
     Backfill,
@@ -32,6 +44,7 @@ from mgpu.core.plan import (
     Start,
     Wait,
 )
+from mgpu.core.ports import meeting_port
 from mgpu.core.queue import Queue
 from mgpu.core.views import node_view
 from mgpu.core.waits import Plan
@@ -309,40 +322,50 @@ class Place:
     hostname: str
 
 
-def commit(
-    writer: Writer, start: Start, places: Mapping[NodeName, Place], now: float, still: Callable[[Job], bool]
-) -> Job | None:
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a start is stored upon: its nodes' places, what is still waited for, the ports in use."""
+
+    places: Mapping[NodeName, Place]
+    still: Callable[[Job], bool]
+    ports: set[int | None]
+
+
+def commit(writer: Writer, start: Start, grounds: Grounds, now: float) -> Job | None:
     """Store the attempt with its holds; None where the plan was stale: a device taken, or the job no longer pending or
     `still` what was planned."""
     job = writer.job(start.job_id)
-    if job is None or job.state is not JobState.PENDING or not still(job):
+    if job is None or job.state is not JobState.PENDING or not grounds.still(job):
         return None
     try:
         with writer.as_a_whole():
-            return _place(writer, job, start, places, now)
+            return _place(writer, job, start, grounds, now)
     except HoldConflict as conflict:
         writer.audit(Audit(now, WHO, "start refused", job.job_id, conflict.node, str(conflict)))
         return None
 
 
-def _place(writer: Writer, job: Job, start: Start, places: Mapping[NodeName, Place], now: float) -> Job:
+def _place(writer: Writer, job: Job, start: Start, grounds: Grounds, now: float) -> Job:
     """Of an array, its next task. Raises HoldConflict."""
     if job.is_array:
         job = arrays.make_task(writer, job, to_come(job)[0][0], now)
     number = job.attempt + 1
-    attempt = Attempt(job.job_id, number, secrets.token_hex(16), AttemptState.STARTING, now)
+    meets = len(start.parts) > 1 or job.spec.launcher is not LauncherName.NONE or job.spec.tasks_per_node is not None
+    port = meeting_port(job.job_id, number, grounds.ports) if meets else None
+    grounds.ports.add(port)
+    attempt = Attempt(job.job_id, number, secrets.token_hex(16), AttemptState.STARTING, now, port=port)
     parts = [
         Part(
             job_id=job.job_id,
             attempt=number,
             rank=placed.rank,
             node=placed.node,
-            account=places[placed.node].account,
+            account=grounds.places[placed.node].account,
             devices=placed.devices,
             uuids=placed.uuids,
             state=AttemptState.STARTING,
-            hostname=places[placed.node].hostname,
-            address=places[placed.node].address,
+            hostname=grounds.places[placed.node].hostname,
+            address=grounds.places[placed.node].address,
         )
         for placed in start.parts
     ]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from mgpu.core import launch
+from mgpu.core.gang import Gang
 from mgpu.core.lifecycle import START_HANGS, News, PartEvent
 from mgpu.core.model import AttemptState, Job, NodeName, Part, PartKey
-from mgpu.core.reconcile import directory_name
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Done, Heard, Inbox
 from mgpu.master.link import Known, NodeLink
@@ -155,8 +155,9 @@ class Realiser:
         world = launch.NodeWorld(
             config.workdir, config.setup, config.env, self._renumbered(part.node), config.login_shell
         )
-        addresses = [self._peer_address(other) for other in item.parts]
-        return launch.render(item.job, part, item.parts, directory_name(part.key), world, addresses)
+        addresses = tuple(self._peer_address(other) for other in item.parts)
+        gang = Gang(item.job, item.attempt, part, item.parts, addresses, config.network_interface)
+        return launch.render(gang, world)
 
     def _peer_address(self, part: Part) -> str:
         link = self._links.get(part.node)

@@ -8,8 +8,8 @@ from typing import Any
 
 from mgpu import clock
 from mgpu.config.model import NodeConfig
+from mgpu.core.devices import NO_UUID
 from mgpu.core.errors import RequestError
-from mgpu.core.launch import NO_UUID
 from mgpu.core.model import AttemptState, Audit, DeviceUuid, NodeName
 from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-REVISION = "0005"
+REVISION = "0006"
 
 
 def written_out(text: str) -> str:
@@ -118,6 +118,7 @@ attempts = Table(
     Column("exit_code", Integer),
     Column("failure", String, nullable=False),
     _words("reason"),
+    Column("port", Integer),
 )
 
 parts = Table(

@@ -13,9 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mgpu.core.launch import Launch, NodeWorld, fill_pattern, master_port, quote, render, visible_devices
+from mgpu.core.environment import visible_devices
+from mgpu.core.gang import Gang
+from mgpu.core.launch import Launch, NodeWorld, fill_pattern, render
 from mgpu.core.model import Command, CommandForm, DeviceUuid, JobId, JobKind, NodeName
-from tests.core.trial import job, part
+from mgpu.core.ports import meeting_port
+from mgpu.core.shelltext import quote
+from tests.core.trial import attempt, job, part
 
 SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
 ARGV, SHELL, SCRIPT = CommandForm.ARGV, CommandForm.SHELL, CommandForm.SCRIPT
@@ -32,9 +36,10 @@ def text(word: bytes) -> str:
 
 
 def rendered(command: Command, ranks: int = 1, rank: int = 0, world: NodeWorld | None = None, **more: Any) -> Launch:
-    parts = [part(number) for number in range(ranks)]
-    addresses = [f"10.0.0.{number + 1}" for number in range(ranks)]
-    return render(job(command=command, **more), parts[rank], parts, "7.1", world or NodeWorld(), addresses)
+    parts = tuple(part(number) for number in range(ranks))
+    addresses = tuple(f"10.0.0.{number + 1}" for number in range(ranks))
+    gang = Gang(job(command=command, **more), attempt(port=23456), parts[rank], parts, addresses)
+    return render(gang, world or NodeWorld())
 
 
 def run(
@@ -169,15 +174,25 @@ def test_the_environment_of_several_nodes() -> None:
         assert env["MGPU_GPUS"] == "3"
     assert (first["MGPU_RANK"], third["MGPU_RANK"], third["SLURM_NODEID"]) == ("0", "2", "2")
     assert (third["MGPU_NODE_ID"], first["MASTER_PORT"]) == ("node003", third["MASTER_PORT"])
+    assert {env["SLURM_JOB_NODELIST"] for env in (first, third)} == {"10.0.0.1,10.0.0.2,10.0.0.3"}
+    assert not {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"} & first.keys()
     assert rendered(Command(ARGV, ("true",)), ranks=2).gang
     assert not rendered(Command(ARGV, ("true",))).gang
 
 
 @given(st.integers(1, 10**9), st.integers(1, 100))
-def test_ports_are_usable_and_neighbours_differ(job_id: int, attempt: int) -> None:
-    one, next_one = (replace(job(), job_id=JobId(number)) for number in (job_id, job_id + 1))
-    assert 1024 < master_port(one, attempt) < 65536
-    assert master_port(one, attempt) not in (master_port(next_one, attempt), master_port(one, attempt + 1))
+def test_ports_are_usable_and_neighbours_differ(job_id: int, number: int) -> None:
+    port = meeting_port(JobId(job_id), number, ())
+    assert 1024 < port < 65536
+    assert port not in (meeting_port(JobId(job_id + 1), number, ()), meeting_port(JobId(job_id), number + 1, ()))
+
+
+def test_no_two_attempts_meet_at_one_port() -> None:
+    taken: set[int | None] = {None}
+    for _ in range(3):
+        taken.add(meeting_port(JobId(7), 1, taken, (500, 502)))
+    assert taken == {None, 500, 501, 502}
+    assert meeting_port(JobId(7), 1, taken, (500, 502)) in taken  # the node then says that it is in use
 
 
 def test_only_what_may_be_queued_again_finds_the_way_to_ask_for_it() -> None:
@@ -187,7 +202,7 @@ def test_only_what_may_be_queued_again_finds_the_way_to_ask_for_it() -> None:
     assert "bin:$PATH" not in rendered(Command(ARGV, ("true",)), kind=JobKind.SRUN).script
     assert "bin:$PATH" not in rendered(Command(ARGV, ("true",)), spec={"requeue": False}).script
     later = replace(part(), attempt=2)
-    assert render(job(), later, [later], "7.2", NodeWorld(), [""]).append
+    assert render(Gang(job(), attempt(), later, (later,), ("",)), NodeWorld()).append
 
 
 def test_visible_devices() -> None:
@@ -245,8 +260,8 @@ def test_where_it_runs(chdir: str, workdir: str, wanted: tuple[str, bool]) -> No
 
 
 def test_nodes_are_named_in_slurms_form() -> None:
-    parts = [part(0), part(1, node=NodeName("other9"))]
-    launch = render(job(command=Command(ARGV, ("true",))), parts[1], parts, "7.1", NodeWorld(), ["", ""])
+    parts = (part(0), part(1, node=NodeName("other9")))
+    launch = render(Gang(job(), attempt(port=23456), parts[1], parts, ("", "")), NodeWorld())
     assert "export MGPU_NODELIST='node001,other9'" in launch.script
     assert "MASTER_ADDR" not in launch.script  # nobody knows it: better none than a wrong one
 

@@ -59,7 +59,7 @@ def test_nodes_of_the_first_schema_are_kept_with_nothing_held_against_them(tmp_p
         for index in ("jobs_task", "jobs_active_task", "jobs_ended"):
             connection.execute(f"DROP INDEX {index}")
         tasks = [("jobs", name) for name in ("array_id", "array_index", "rest", "dropped")]
-        for table, name in (("nodes", "marks"), ("nodes", "streaks"), ("jobs", "held"), *tasks):
+        for table, name in (("nodes", "marks"), ("nodes", "streaks"), ("jobs", "held"), ("attempts", "port"), *tasks):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()

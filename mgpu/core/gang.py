@@ -1,0 +1,29 @@
+"""One part of an attempt among all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mgpu.core.model import Attempt, Job, Part
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """`parts` in rank order, `part` is the one that this is about. `addresses`: one a rank, where the other ranks reach
+    it, "" = not known. `interface`: the one that goes there from this part's node, "" = the inventory does not say."""
+
+    job: Job
+    attempt: Attempt
+    part: Part
+    parts: tuple[Part, ...]
+    addresses: tuple[str, ...]
+    interface: str = ""
+
+    @property
+    def several(self) -> bool:
+        return len(self.parts) > 1
+
+    @property
+    def gpus(self) -> int:
+        """Of all parts."""
+        return sum(len(part.uuids) for part in self.parts)

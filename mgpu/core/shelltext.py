@@ -1,0 +1,38 @@
+"""Pieces of shell text, for any POSIX shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mgpu.core.model import Command, CommandForm
+
+
+def quote(text: str) -> str:
+    """A word for any POSIX shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def exports(values: Mapping[str, str]) -> list[str]:
+    return [f"export {name}={quote(value)}" for name, value in values.items()]
+
+
+def become(command: Command) -> str:
+    """The end of a script: from here on it is the command."""
+    words = " ".join(quote(word) for word in command.words)
+    if command.form is CommandForm.ARGV:
+        return f"exec {words}"
+    if command.form is CommandForm.SHELL:
+        # in this shell, so that functions which `setup` brought (conda) are there
+        return command.words[0]
+    # the script is read by its interpreter, not executed: the run directory may be on a noexec mount
+    return f'exec {interpreter_of(command.script)} "${{0%/*}}/job" {words}'.rstrip()
+
+
+def interpreter_of(script: str) -> str:
+    """Of the `#!` line as the kernel reads it: one program, at most one argument."""
+    first = script.split("\n", 1)[0]
+    if not first.startswith("#!"):
+        return "/bin/sh"
+    program, _, argument = first[2:].strip().partition(" ")
+    argument = argument.strip()
+    return f"{quote(program)} {quote(argument)}" if argument else quote(program or "/bin/sh")
