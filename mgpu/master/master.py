@@ -5,43 +5,37 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import replace
 
 from mgpu import clock as system_clock
 from mgpu.clock import Clock
 from mgpu.config.model import Config
-from mgpu.core import health, retry, schedule
+from mgpu.core import health, retry
 from mgpu.core.errors import NotFound, StoreError
-from mgpu.core.fairshare import Turn
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.marks import Order
-from mgpu.core.memory import Memory
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
-from mgpu.master import planning, trust
+from mgpu.master import trust
 from mgpu.master.absorb import WHO, Absorber, Judgement
 from mgpu.master.attendance import Attendance
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
 from mgpu.master.conflicts import Conflicts
+from mgpu.master.dispatch import Dispatch
 from mgpu.master.edited import Edited
 from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Word
 from mgpu.master.link import NodeLink
-from mgpu.master.planning import Gone
 from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
 from mgpu.master.signalling import Signaller
 from mgpu.master.stdin import Stdins
 from mgpu.master.troubles import Troubles
-from mgpu.master.use import Use
-from mgpu.master.waiting import Waiting
 from mgpu.master.worker import SystemThreads, Threads
 from mgpu.ops.context import TREES, HostKeys
 from mgpu.store.spool import Spool
@@ -50,7 +44,6 @@ from mgpu.store.trees import Trees
 
 log = logging.getLogger(__name__)
 
-_GONE_KEPT = 500  # a node; older ones were overtaken by a probe long ago
 _TROUBLE_PAUSE_S = 2.0
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database
 WORD_S = 20.0  # for an operator's word to be stored
@@ -79,7 +72,8 @@ class Master:
         self._spool = spool
         self._links = dict(make_link(self.inbox))
         self._own_known_hosts = store.path.parent / KNOWN_HOSTS
-        self._policies = policies
+        self._nodes: dict[NodeName, Node] = {}
+        self._dispatch = Dispatch(config, store, spool, self._links, self._nodes, policies, clock)
         trees = Trees(store.path.parent / TREES, config.ship_max)
         self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees)
         threads = threads or SystemThreads()
@@ -90,26 +84,17 @@ class Master:
         self.watch = self._collector.watch
         self.signal = Signaller(store, self._links).send
         self.bring = self._collector.bring
+        self.turn = self._dispatch.turn
         self.attendance = Attendance(store, spool, clock, self.inbox.wake)
         self.stdins = Stdins(self._links, self.inbox, threads)
         self._judgement = Judgement(
             retry.Rules(config.retries_max, config.backoff_s, config.backoff_max_s, config.requeues_max),
             config.unhealthy_after,
-            self._elsewhere,
+            self._dispatch.elsewhere,
             random.random,
             self._collector.drained,
         )
         self._backlog: list[Message] = []
-        self._nodes: dict[NodeName, Node] = {}
-        self._make_views = planning.Views(config)
-        self._memory = Memory()
-        self._views: tuple[NodeView, ...] = ()
-        self._waiting = Waiting(store, planning.spans(config), planning.owners(config))
-        self._use = Use(store, config)
-        self._waits: Mapping[JobId, Wait] = {}
-        self._asked: planning.Asked = (), ()
-        self._plan_in = 0.0  # seconds until a job's back-off ends
-        self._gone: dict[NodeName, deque[Gone]] = {}
         self._probing = Probing(self._links, config, self.stopping, clock)
         self._troubles = Troubles()
         self._conflicts = Conflicts(store)
@@ -130,7 +115,7 @@ class Master:
                 link.remember(node.observation)
         self.attendance.load()
         with self._store.read() as reader:
-            self._refresh_views(Board.read(reader))
+            self._dispatch.refresh(Board.read(reader))
 
     def tick(self) -> float:
         """One pass; seconds until the next one is due if nothing wakes it."""
@@ -165,13 +150,14 @@ class Master:
             self._moved_at = self._clock.monotonic()
         alone = self.attendance.end_abandoned()
         board = self._absorb(self._backlog)
-        self._refresh_views(board)
+        self._dispatch.refresh(board)
         self._follow_up(self._backlog)
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        self._use.follow(board, now)
-        board = self._plan(board, now)
-        for job_id in self._conflicts.tell(self._views, now):
+        board = self._dispatch.plan(board, now)
+        if self._dispatch.looks:
+            self._moved_at = self._clock.monotonic()
+        for job_id in self._conflicts.tell(self._dispatch.views, now):
             self._spool.notify(job_id)
         after = self._config.unhealthy_after
         up = {name for name, node in self._nodes.items() if health.in_contact(node, after)}
@@ -180,10 +166,10 @@ class Master:
         due = [self._collector.collect(board, monotonic)]
         self.stdins.tend(board)
         due += [self._realiser.realise(board, answering, now, monotonic)]
-        due += [self._probing.begin(monotonic, up), self._plan_in, alone]
+        due += [self._probing.begin(monotonic, up), self._dispatch.due, alone]
         self._realiser.forget(board)
         self._edited.look(monotonic)
-        if any(True for _ in board) or self._waits:
+        if any(True for _ in board) or self._dispatch.waits:
             self._busy_at = monotonic
         return max(0.02, min(due))
 
@@ -210,8 +196,7 @@ class Master:
         """After the commit: tell the readers, and what follows from an end."""
         now = self._clock.now()
         for part, token in absorber.ended:
-            gone = self._gone.setdefault(part.node, deque(maxlen=_GONE_KEPT))
-            gone.append(Gone(now, token, part.pid))
+            self._dispatch.gone(part, token, now)
             # what `nodes` shows of its GPUs is out of date now
             self._probing.soon(part.node, AFTER_END_S)
             if part.failure is FailureClass.NODE and part.node in self._links:
@@ -244,60 +229,9 @@ class Master:
             elif isinstance(message, Word):
                 message.done.set_result(None)
 
-    # --- planning ---------------------------------------------------------------------------------------------------
-
-    def _refresh_views(self, board: Board) -> None:
-        self._views = self._make_views.of(self._nodes, board, self._gone, self._clock.now())
-
-    def _plan(self, board: Board, now: float) -> Board:
-        queue = self._waiting.read()
-        if lost := self._waiting.end_lost(now):
-            queue = self._waiting.read()
-            for job_id in lost:
-                self._spool.notify(job_id)
-        barred, self._asked = self._waiting.barred, queue.at(now)
-        if not queue:
-            self._waits, self._plan_in = dict(barred), self._config.heartbeat_interval_s
-            return board
-        views = planning.answering(self._views, self._nodes, self._links, now)
-        snapshot = planning.snapshot(self._config, views, self._asked, board, now, self._use)
-        later = [job.not_before - now for job in snapshot.later]
-        self._plan_in = min(later, default=self._config.heartbeat_interval_s)
-        plan = schedule.plan(snapshot, self._policies, self._memory)
-        ready, stale = planning.fresh(plan, self._nodes, self._links, now)
-        if stale:  # these wait for a look alone
-            self._moved_at = self._clock.monotonic()
-            self._plan_in = min(self._plan_in, planning.PATIENCE_S)
-        if plan.more:
-            self._plan_in = 0.0
-        self._waits = plan.waits.beside({**barred, **stale})
-        if not ready:
-            return board
-        places = {name: self._place(name, link) for name, link in self._links.items()}
-        grounds = planning.Grounds(places, self._waiting.still, {item.attempt.port for item in board})
-        placed: list[Job] = []
-        with self._store.write() as writer:
-            for start in ready:
-                job = planning.commit(writer, start, grounds, now)
-                if job is not None:
-                    placed.append(job)
-            board = Board.read(writer)
-        self._refresh_views(board)
-        for job in placed:
-            self._spool.notify(job.job_id)
-        return board
-
-    def _place(self, name: NodeName, link: NodeLink) -> planning.Place:
-        seen = self._nodes[name].observation
-        # a master that has just begun may give out a node before it has logged in there itself
-        return planning.Place(link.account, link.address or link.config.ssh.host, seen.hostname if seen else "")
-
     def _renumbered(self, name: NodeName) -> bool:
         seen = self._nodes[name].observation
         return seen is not None and renumbered(seen)
-
-    def _elsewhere(self, job: Job, parts: tuple[Part, ...]) -> bool:
-        return planning.elsewhere(self._views, job, parts)
 
     # --- Control ----------------------------------------------------------------------------------------------------
 
@@ -346,22 +280,14 @@ class Master:
 
     def views(self) -> tuple[NodeView, ...]:
         self._probing.await_first()
-        return self._views
+        return self._dispatch.views
 
     def waits(self) -> Mapping[JobId, Wait]:
-        return self._waits
+        return self._dispatch.waits
 
     def what_if(self, job: Job | None = None) -> tuple[Snapshot, Mapping[str, Policy]]:
-        with self._store.read() as reader:
-            board, dependents = Board.read(reader), self._waiting.dependents(reader)
-        more = self._waiting.pending(job, job.not_before) if job else None
-        now = self._clock.now()
-        seen = planning.what_if(self._config, self.views(), self._asked, board, now, more, self._use)
-        return replace(seen, dependents=dependents), self._policies
-
-    def turn(self, job_id: JobId) -> Turn | None:
-        queued = self._waiting.get(job_id)
-        return self._use.turn(queued, self._clock.now()) if queued is not None else None
+        self._probing.await_first()
+        return self._dispatch.what_if(job)
 
     def errors(self) -> Sequence[str]:
         self._edited.look(self._clock.monotonic())
