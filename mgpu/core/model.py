@@ -297,6 +297,7 @@ HELD_BY_USER, HELD_BY_ADMIN = "JobHeldUser", "JobHeldAdmin"
 GIVEN_UP = "GIVEN_UP"  # a part's stop: an operator's word
 REQUEUE = "REQUEUE"  # a part's stop, recorded on the node: the job itself wants to be queued again
 RESTART = "RESTART"  # a stop, of a job and its parts: somebody wants it queued again
+PORT_IN_USE = "PORT"  # a part's stop, recorded on the node: its command says that somebody else has its port
 OUT_OF_MEMORY = "OOM"  # a part's stop, recorded on the node: the kernel killed it, nobody of ours did
 
 

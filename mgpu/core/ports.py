@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from mgpu.core.model import JobId
 
-PORTS = (20_000, 39_999)  # first and last
+PORTS = (20_000, 29_999)  # first and last; below those that a kernel hands out by itself
 
 
 def meeting_port(job_id: JobId, attempt: int, taken: Container[int | None], ports: tuple[int, int] = PORTS) -> int:

@@ -57,6 +57,7 @@ _FAILURES = {
     "supervisor": FailureClass.SUPERVISOR,
     "directory": FailureClass.DIRECTORY,
     "newcomer": FailureClass.NEWCOMER,
+    "port": FailureClass.PORT,
     "aborted": FailureClass.STOPPED,
 }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from mgpu.core.model import (
     GIVEN_UP,
     OUT_OF_MEMORY,
+    PORT_IN_USE,
     REQUEUE,
     RESTART,
     FailureClass,
@@ -23,7 +24,10 @@ from mgpu.core.signals import SIGNALS
 LEFTOVER = "LEFTOVER"  # a part's stop: its command has ended by itself, what it left behind has to be ended
 GANG = "GANG"  # a part's stop: on another node the job has gone wrong
 APART_S = 2.0  # by so much the times of two nodes may be wrong against each other
-_NEVER_RAN = (FailureClass.NEWCOMER, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED)
+_NEVER_RAN = (
+    *(FailureClass.NEWCOMER, FailureClass.PORT, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.NETWORK),
+    FailureClass.STOPPED,
+)
 NEWCOMER_PAUSE_S = 5.0  # until the next look at a device that somebody else took
 
 
@@ -42,11 +46,12 @@ class Rules:
 class Outlook:
     """What the judge cannot see from the job: `elsewhere` = some node that has not failed it could take it;
     `own_exits` = attempts that ended by the command's own non-zero exit, this one not counted; `requeues` likewise
-    those after which the job had itself queued again; `jitter` in [0, 1)."""
+    those after which the job had itself queued again, `ports` those whose port was in use; `jitter` in [0, 1)."""
 
     elsewhere: bool = True
     own_exits: int = 0
     requeues: int = 0
+    ports: int = 0
     jitter: float = 0.0
 
 
@@ -95,12 +100,19 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
         return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, code)
     if why := _wants_requeue(job, parts, cause):
         return _requeue(job, why, code, now, rules, outlook)
+    refused = [part for part in parts if part.stop == PORT_IN_USE]
+    if refused and not outlook.ports and not job.spec.input:
+        in_use = f"{where_exit(refused[0])}: its port was in use there; tried again with another"
+        return replace(_again(job, "PortInUse", in_use, FailureClass.PORT, now), exit_code=refused[0].exit_code)
     where = f"on {cause.node}: {cause.reason}"
     if cause.failure in _NEVER_RAN and any(part.started is not None for part in parts):
         cause = replace(cause, failure=FailureClass.NODE_LOST)  # on another node of the job it did
     if cause.failure is FailureClass.NEWCOMER:
         return _again(job, "Newcomer", where, cause.failure, now + NEWCOMER_PAUSE_S * (1 + outlook.jitter))
-    if cause.failure in (FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.STOPPED):
+    if cause.failure is FailureClass.PORT:
+        pause = NEWCOMER_PAUSE_S * (1 + outlook.jitter) if outlook.ports else 0.0
+        return _again(job, "PortInUse", where, cause.failure, now + pause)
+    if cause.failure in (FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.NETWORK, FailureClass.STOPPED):
         return _launch_failed(job, cause, where, now, rules, outlook)
     if cause.failure is FailureClass.NODE_LOST:
         if job.spec.kind is JobKind.BATCH and job.spec.requeue and job.failures < rules.maximum:
@@ -136,7 +148,7 @@ def decisive(parts: Sequence[Part]) -> Part:
 
 
 def _by_itself(part: Part) -> bool:
-    return part.stop in ("", OUT_OF_MEMORY, REQUEUE, LEFTOVER)
+    return part.stop in ("", OUT_OF_MEMORY, PORT_IN_USE, REQUEUE, LEFTOVER)
 
 
 def _wants_requeue(job: Job, parts: Sequence[Part], cause: Part) -> str:
@@ -159,9 +171,9 @@ def _requeue(job: Job, why: str, code: int | None, now: float, rules: Rules, out
 
 def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, outlook: Outlook) -> Verdict:
     """The command never ran, so it may be tried on another node; the one that failed is avoided. A directory that is
-    not there comes by no waiting: the other nodes are asked at once, and then it ends."""
+    not there comes by no waiting, nor does a way between two nodes: others are asked at once, and then it ends."""
     failures = job.failures + 1
-    missing = cause.failure is FailureClass.DIRECTORY
+    missing = cause.failure in (FailureClass.DIRECTORY, FailureClass.NETWORK)
     if failures > rules.maximum or (missing and not outlook.elsewhere):
         before = [name for name in job.avoid if name != cause.node]
         detail = f"{where}; tried before on {', '.join(before)}" if before else where

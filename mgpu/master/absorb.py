@@ -157,8 +157,13 @@ class Absorber:
     def _outlook(self, item: Running, parts: tuple[Part, ...]) -> retry.Outlook:
         tried = self._writer.attempts(item.job.job_id) if item.attempt.number > 1 else []
         failures = [one.failure for one in tried if one.number < item.attempt.number]
-        counts = failures.count(FailureClass.EXIT), failures.count(FailureClass.REQUEUED)
-        return retry.Outlook(self._judgement.elsewhere(item.job, parts), *counts, self._judgement.jitter())
+        return retry.Outlook(
+            elsewhere=self._judgement.elsewhere(item.job, parts),
+            own_exits=failures.count(FailureClass.EXIT),
+            requeues=failures.count(FailureClass.REQUEUED),
+            ports=failures.count(FailureClass.PORT),
+            jitter=self._judgement.jitter(),
+        )
 
     def _save(self) -> None:
         """What the whole batch made of an attempt is written once."""

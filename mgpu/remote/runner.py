@@ -119,6 +119,7 @@ class ShellRunner:
             launch.signal or "-",
             "1" if OWN_PROGRAMS in launch.script else "0",
             launch.input or "-",
+            str(launch.port or "-"),
             texts=script_text + job_text,
         )
         if reply.status == "failed":

@@ -32,6 +32,42 @@ VERDICTS: dict[str, Row] = {
         {},
         (JobState.CANCELLED, "Cancelled", 143),
     ),
+    "port in use, found before": (
+        {},
+        [ended(0, F.PORT), ended(1, F.STOPPED, stop="GANG")],
+        {},
+        (JobState.PENDING, "PortInUse", None),
+    ),
+    "port in use, told by the command": (
+        SRUN,
+        [ended(0, F.EXIT, 1, stop="PORT"), ended(1, F.EXIT, 2, at=4.0)],
+        {},
+        (JobState.PENDING, "PortInUse", 1),
+    ),
+    "port in use again": (
+        {},
+        [ended(0, F.EXIT, 1, stop="PORT")],
+        {"ports": 1},
+        (JobState.FAILED, "NonZeroExitCode", 1),
+    ),
+    "port in use, its stdin was given": (
+        {"spec": {"input": "pipe"}},
+        [ended(0, F.EXIT, 1, stop="PORT")],
+        {},
+        (JobState.FAILED, "NonZeroExitCode", 1),
+    ),
+    "no way between its nodes": (
+        {},
+        [ended(0, F.STOPPED), ended(1, F.NETWORK)],
+        {},
+        (JobState.PENDING, "LaunchFailed", None),
+    ),
+    "no way between its nodes, and there are no others": (
+        {},
+        [ended(1, F.NETWORK)],
+        {"elsewhere": False},
+        (JobState.FAILED, "LaunchFailed", None),
+    ),
     "ended before the wish came": ({"stop": "CANCEL by bob"}, [ended(0)], {}, (JobState.COMPLETED, "", 0)),
     "timed out": ({}, [ended(0, F.EXIT, 143, stop="TIMEOUT")], {}, (JobState.TIMEOUT, "TimeLimit", 143)),
     "timed out, exit 0": ({}, [ended(0, stop="TIMEOUT")], {}, (JobState.TIMEOUT, "TimeLimit", 0)),
@@ -215,6 +251,9 @@ def test_what_a_failed_start_costs() -> None:
     newcomer = judge(before, [ended(0, F.NEWCOMER)], NOW, Rules(), Outlook(jitter=0.5))
     assert (newcomer.failures, newcomer.avoid) == (1, before.avoid)
     assert newcomer.not_before == NOW + NEWCOMER_PAUSE_S * 1.5
+    ports = [judge(before, [ended(0, F.PORT)], NOW, Rules(), Outlook(ports=earlier, jitter=0.5)) for earlier in (0, 1)]
+    assert {(verdict.failures, verdict.avoid) for verdict in ports} == {(1, before.avoid)}
+    assert [verdict.not_before - NOW for verdict in ports] == [0.0, NEWCOMER_PAUSE_S * 1.5]
 
 
 def test_the_pause_doubles_up_to_its_most() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,20 @@ from tests.remote.conftest import Workbench, living, wait_until
 def part_of(key: str) -> Part:
     job, attempt = key.split(".")
     return Part(JobId(int(job)), int(attempt), 0, NodeName("node001"), "", (), (), AttemptState.STARTING)
+
+
+def of_its_session(bench: Workbench, key: str) -> set[int]:
+    """Pids of what lives of a job, its two shells among them."""
+    leader = bench.record(key, "pid").partition(":")[0]
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            session = (entry / "stat").read_text().rpartition(") ")[2].split()[3] if entry.name.isdigit() else ""
+        except OSError:
+            continue
+        if session == leader:
+            found.add(int(entry.name))
+    return found
 
 
 def test_the_same_start_from_eight_connections_starts_once(bench: Workbench) -> None:
@@ -109,6 +124,53 @@ def test_a_gang_waits_for_the_word(bench: Workbench) -> None:
     assert bench.exit_of("2.1") == "fail:aborted:the other nodes were not ready"
     assert bench.exit_of("3.1") == "fail:aborted:stopped before it began"
     assert bench.output("2.1") == bench.output("3.1") == b""
+
+
+def test_while_it_waits_for_the_word_it_begins_no_process(bench: Workbench) -> None:
+    bench.start("1.1", "echo ran", gang=True)
+    bench.wait("1.1", "ready")
+    seen: list[set[int]] = []
+
+    def nothing_new() -> bool:
+        seen.append(of_its_session(bench, "1.1"))
+        return len(seen) > 20 and all(one == seen[-1] for one in seen[-20:])
+
+    wait_until(nothing_new)
+    bench.runner.go("1.1", "run")
+    assert bench.exit_of("1.1") == "0"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::"])
+def test_where_somebody_listens_already_nothing_starts(bench: Workbench, address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as other:
+        other.bind((address, 0))
+        port = other.getsockname()[1]
+        assert bench.run("1.1", "echo ran", port=port) == "0"  # it is bound, and nobody listens
+        other.listen()
+        text = f"fail:port:port {port}, where its ranks were to meet, is in use here"
+        assert bench.run("2.1", "echo ran", port=port) == text
+    bench.start("3.1", "echo ran", gang=True, port=port)
+    bench.wait("3.1", "ready")
+
+
+@pytest.mark.parametrize(
+    ("words", "stop"),
+    [
+        ("[Errno 98] EADDRINUSE at port {port}.", "PORT"),
+        ("failed to bind to [::]:{port} (errno: 98 - Address already in use)", "PORT"),
+        ("failed to bind to [::]:1{port} (errno: 98 - Address already in use)", None),  # another port
+        ("cannot reach port {port} of the others", None),
+    ],
+)
+def test_a_command_that_finds_its_port_in_use(bench: Workbench, words: str, stop: str | None) -> None:
+    said = words.format(port=23456)
+    assert bench.run("1.1", f"echo '{said}' >&2; exit 3", port=23456) == "3"
+    assert bench.record("1.1", "stop") == stop
+    news = news_of(part_of("1.1"), bench.tokens["1.1"], bench.answer("1.1"))[-1]
+    assert (news.exit_code, news.ended_by) == (3, stop or "")
+    assert bench.run("2.1", f"echo '{said}' >&2", port=23456) == "0"
+    assert bench.record("2.1", "stop") is None
 
 
 @pytest.mark.parametrize("locale", [{}, {"LANG": "C.UTF-8"}, {"LANG": "C", "LC_ALL": "C.UTF-8"}])

@@ -17,7 +17,8 @@
 #   signalled -> UPTIME               it was, once
 #   timer    -> PID:TICKS             the process that waits for the deadline, where there is or was one
 #   stop     -> CANCEL|TIMEOUT|...    written before TERM; OOM: the kernel ended it for want of memory;
-#                                     REQUEUE: the job itself wants to be queued again
+#                                     REQUEUE: the job itself wants to be queued again; PORT: somebody else listened
+#                                     where its ranks were to meet
 #   told     -> UPTIME                before the first signal of ours to a command that had not ended
 #   exit     -> CODE:UPTIME           or `fail:CLASS:TEXT` where the command never ran
 #   clean    -> UPTIME                nothing of the job is left on the node; UPTIME:own = and its exit is its own: a stop,
@@ -26,7 +27,7 @@
 #   stdout.base, stderr.base -> SIZE  of such a file before this attempt: what follows is its output
 #   sizes    -> OUT,ERR               how much was written in all; a later attempt may write on in the same files
 #   tty      -> /dev/pts/N            the terminal of a job that has one
-#   script job stdout stderr step bin/scontrol stdin eof fed work/ (a tree that was shipped)
+#   script job stdout stderr step bin/scontrol stdin eof fed wake (a pipe) work/ (a tree that was shipped)
 #
 # Variables are in small letters: an assignment to one that the login exports would change the job's environment.
 
@@ -54,5 +55,8 @@ link_of() {
 
 # record NAME CONTENT: first one wins
 record() { ln -s "$2" "$dir/$1" 2>/dev/null; }
+
+# wake: whoever waits in $dir looks again
+wake() { [ -p "$dir/wake" ] && echo 1<>"$dir/wake"; } 2>/dev/null
 
 event() { printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null

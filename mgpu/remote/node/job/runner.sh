@@ -2,7 +2,7 @@
 # runs the job in its foreground and records the exit. Descriptors of a job: 9 its run directory, the leases wherever flock
 # put them, 3 and 4 (kept free of leases, as are 5 and 6) its output until it has opened that as 1 and 2.
 
-# run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT
+# run DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT PORT
 run() {
   gate=$MGPU_GATE
   mask=$MGPU_MASK
@@ -16,6 +16,7 @@ run() {
   umask "$mask"
   outputs "$7" "$8"
   open_input "${10}"
+  if [ "${11}" != - ] && listens "${11}"; then fail port "port ${11}, where its ranks were to meet, is in use here"; fi
   [ "$3" = 1 ] && await_go
   [ -L "$dir/stop" ] && fail aborted "stopped before it began"
   leases_in_place "$2" || fail newcomer "the lease of $uuid was removed in between"
@@ -36,6 +37,7 @@ run() {
     oom_kills
     [ $kills -gt $kills_before ] && record stop OOM
   fi
+  if [ $code != 0 ] && [ "${11}" != - ] && port_was_taken "${11}"; then record stop PORT; fi
   uptime_now
   # said to the supervisor too, which need not read it then
   record exit "$code:$uptime" && printf '%s' "$code:$uptime"
@@ -110,18 +112,41 @@ own_file() {
   fi
 }
 
+# listens PORT: somebody does, on this machine
+listens() {
+  value=$(printf '%04X' "$1")
+  grep -qE "^ *[0-9]+: [0-9A-F]+:$value [0-9A-F:]+ 0A " /proc/net/tcp /proc/net/tcp6
+} 2>/dev/null
+
+# port_was_taken PORT: the command says so. Whoever came first may be gone again, so that is all there is to go by
+port_was_taken() {
+  value=$(tail -qc 65536 "$dir/stdout" "$dir/stderr")
+  case $value in *[!0-9]"$1"[!0-9]*) ;; *) return 1 ;; esac
+  case $value in *EADDRINUSE* | *[Aa]"ddress already in use"*) ;; *) return 1 ;; esac
+} 2>/dev/null
+
 # await_go: several nodes start together or not at all
 await_go() {
   uptime_now
+  give_up_at=$((${uptime%.*} + 300))
+  # opened for both ways: for one alone it would wait for the other
+  mkfifo -m 600 "$dir/wake" 2>/dev/null
+  [ -p "$dir/wake" ] || fail node "cannot make a named pipe in $dir"
+  value=$dir/wake
+  exec 6<>"$value"
   record ready "$uptime"
   event "ready $uptime $gate"
-  give_up_at=$((${uptime%.*} + 300))
   while ! link_of go; do
     [ -L "$dir/stop" ] && fail aborted "stopped before it began"
     uptime_now
-    [ "${uptime%.*}" -ge $give_up_at ] && record go abort
-    sleep 0.05
+    left=$((give_up_at - ${uptime%.*}))
+    if [ $left -gt 0 ]; then
+      timeout $left head -c 1 <&6 >/dev/null 2>&1
+    else
+      record go abort
+    fi
   done
+  exec 6<&-
   [ "$value" = run ] || fail aborted "the other nodes were not ready"
 }
 

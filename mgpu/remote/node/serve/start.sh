@@ -123,8 +123,8 @@ touch_streams() {
   [ -e "$dir/stderr" ] || true >"$dir/stderr" || failed=1
 }
 
-# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL BIN INPUT: INPUT is - (none), pipe, or
-# the ROWSxCOLS of a terminal
+# start KEY TOKEN UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT SCRIPT JOB APPEND SIGNAL BIN INPUT PORT: INPUT is - (none), pipe,
+# or the ROWSxCOLS of a terminal
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
@@ -165,6 +165,6 @@ op_start() {
   decode "$9"; err=$value
   MGPU_P=$program MGPU_WATCH=$watch MGPU_MASK=$mask MGPU_NOFORK=$nofork MGPU_LOCALE=$locale MGPU_MOST=$most \
     MGPU_TOKEN=$token "$setsid" -f sh -c 'eval "$MGPU_P;$MGPU_WATCH"; supervise "$@"' "mgpu-job-$1" \
-    "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" "${16}" </dev/null >/dev/null 2>&1
+    "$dir" "$3" "$4" "$5" "$6" "$workdir" "$out" "$err" "$limit" "${16}" "${17}" </dev/null >/dev/null 2>&1
   end ok
 }

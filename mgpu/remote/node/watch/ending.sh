@@ -94,7 +94,10 @@ sweep() {
 # wanted REASON: it is written down that the job is to be ended; fails where that was so before. Where no file can be made
 # any more, one that is there takes the name: its end is not taken for its own then
 wanted() {
-  record stop "$1" && return
+  if record stop "$1"; then
+    wake
+    return 0
+  fi
   [ ! -L "$dir/stop" ] && [ ! -e "$dir/stop" ] && mv -f "$dir/step" "$dir/stop" 2>/dev/null
 }
 

@@ -2,7 +2,7 @@
 # started inside the leases, and sees to it that nothing is left at the end. It holds no lease itself: so the leases are
 # free before `clean` says so.
 
-# supervise DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT
+# supervise DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT PORT
 supervise() {
   take_program
   mask=$MGPU_MASK
@@ -108,7 +108,7 @@ finish() {
 # own_end EXIT: the command ended by itself. What was to end it ($why) came too late: no signal was sent before
 own_end() {
   case $why:$1 in
-    OOM:* | REQUEUE:* | *:fail:* | *:) return 1 ;;
+    OOM:* | REQUEUE:* | PORT:* | *:fail:* | *:) return 1 ;;
     -:*) [ ! -e "$dir/stop" ] ;;
     *) [ ! -L "$dir/told" ] ;;
   esac
