@@ -41,8 +41,8 @@ def read(name: str, text: str) -> Directives:
     for line in _lines(name, text, notices):
         said[line.tag].update(_options(line, options, notices))
     layers = []
-    for found in said.values():
-        settled, more = settle(found)
+    for tag, found in said.items():
+        settled, more = settle(found, ("ntasks_per_node",) if tag == "#MGPU" else ())
         layers.append(settled)
         notices += more
     return Directives(layers, notices)

@@ -29,6 +29,16 @@ RESOURCES = [
     Option("--exclusive", "", "Nothing else on the job's nodes."),
     Option("--policy", "NAME", "How to choose among nodes: fill_first, spread."),
 ]
+PROCESSES = [
+    Option("--launcher", "NAME", "What starts its processes: none, torchrun, mpi."),
+    Option("--distributed", "", "--launcher torchrun: COMMAND is torchrun, or a Python program for it."),
+    Option("--mpi", "", "--launcher mpi: COMMAND is mpirun."),
+    Option(
+        "--tasks-per-node --ntasks-per-node",
+        "N",
+        "COMMAND N times on each node, side by side, each with a rank of its own.",
+    ),
+]
 CARE = [
     Option("-t --time", "LIMIT", "Time limit: MIN, MIN:SEC, H:MIN:SEC, D-H, D-H:MIN, D-H:MIN:SEC; 0 = none."),
     Option("--signal", "[B:]SIG[@S]", "Send it S seconds (60) before the time limit; B: to the first process alone."),
@@ -110,6 +120,8 @@ OF_SUBMIT = [ARRAY, EACH_LINE, REQUEUE_ON_EXIT, INTERACTIVE, TEST_ONLY, WAIT]
 
 # These name what the job that we run in was given, not what to ask for.
 OF_THE_JOB_AROUND_US = {"gpus", "nodelist", "rank"}
+# Each is a launcher in one word.
+LAUNCHERS_IN_SHORT = {"distributed": "torchrun", "mpi": "mpi"}
 # Each says how many GPUs: one of them puts aside what a place that counts less says with another.
 COUNTS = {"gpus", "gpus_per_node", "gpu_ids", "node_gpu_ids"}
 
@@ -130,7 +142,7 @@ def from_script(value: Any, where: str) -> Any:
 
 def job_options(*extra: Option) -> list[Option]:
     """The options of a job, and `extra` ones, in the order of the help."""
-    return [*RESOURCES, *CARE, *SURROUNDINGS, REQUEST_ID, *extra, *FOLLOWING]
+    return [*RESOURCES, *PROCESSES, *CARE, *SURROUNDINGS, REQUEST_ID, *extra, *FOLLOWING]
 
 
 def resolve(
@@ -145,13 +157,27 @@ def resolve(
     typed = {key: value for key, value in given.items() if value not in (None, (), False)}
     typed = {key: ",".join(value) if isinstance(value, tuple) else value for key, value in typed.items()}
     chosen: dict[str, str | bool] = {}
-    for layer in (*below, variables(given, environ), typed):
+    for said in (*below, variables(given, environ), typed):
+        layer = _with_launcher(said, environ)
         if not COUNTS.isdisjoint(layer):
             chosen = {key: value for key, value in chosen.items() if key not in COUNTS}
         chosen.update(layer)
     for key in SWITCHES & chosen.keys():
         chosen[key] = switched_on(key, chosen[key], environ)
     return {key: value for key, value in chosen.items() if value is not False}
+
+
+def _with_launcher(said: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """--distributed and --mpi by their launcher's name. Raises MasterError for two launchers in one place."""
+    layer = {key: value for key, value in said.items() if key not in LAUNCHERS_IN_SHORT}
+    named = f"--launcher {layer.get('launcher')}"
+    for key, launcher in LAUNCHERS_IN_SHORT.items():
+        if key not in said or not switched_on(key, said[key], environ):
+            continue
+        if str(layer.setdefault("launcher", launcher)).strip().lower() != launcher:
+            raise bad_request(f"--{key} contradicts {named}", "leave out one of them")
+        named = f"--{key}"
+    return layer
 
 
 def variables(keys: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -174,14 +200,14 @@ def switched_on(key: str, value: str | bool, environ: Mapping[str, str]) -> bool
     raise bad_request(f"{source} is {value!r}", "write true or false")
 
 
-_ALL = [*RESOURCES, *CARE, *SURROUNDINGS, REQUEST_ID, *FOLLOWING, IMMEDIATE, KILL_ON_DISCONNECT, *OF_SUBMIT]
+_ALL = [*RESOURCES, *PROCESSES, *CARE, *SURROUNDINGS, REQUEST_ID, *FOLLOWING, IMMEDIATE, KILL_ON_DISCONNECT, *OF_SUBMIT]
 KEYS = {option.key for option in _ALL}
 OF_ONE_COMMAND = {REQUEST_ID.key, STATUS_FILE.key}  # the next one means another job: no variable or file gives them
 SWITCHES = {option.key for option in _ALL if not option.metavar}
 # What the master is told; the rest concerns the client alone.
 WIRE_KEYS = {
-    option.key for option in [*RESOURCES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT, KILL_ON_DISCONNECT]
-} - {"export", "ship"}
+    option.key for option in [*RESOURCES, *PROCESSES, *CARE, *SURROUNDINGS, ARRAY, REQUEUE_ON_EXIT, KILL_ON_DISCONNECT]
+} - {"export", "ship", *LAUNCHERS_IN_SHORT}
 
 
 def seconds(options: Mapping[str, str | bool], key: str) -> float | None:

@@ -6,7 +6,7 @@ all options of sbatch with what becomes of each, and a test tries them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from mgpu.cli.options import from_script
 from mgpu.cli.session import bad_request
@@ -36,6 +36,7 @@ TRANSLATED = [
 ]
 
 _LAUNCH = "mgpu starts the script once on each of its nodes"
+_TASKS_ELSEWHERE = f"{_LAUNCH}; its own --ntasks-per-node, on the command line or behind #MGPU, starts so many"
 _BINDING = "mgpu binds no process to cores or memory"
 _GPU_BINDING = "a job sees its own GPUs and no others"
 _COST = "mgpu keeps no accounting of that kind"
@@ -43,8 +44,7 @@ _POWER = "mgpu neither boots nor clocks machines"
 
 # The job is what it would be without: said, and passed over.
 NOTED = [
-    Option("-n --ntasks", "N", _LAUNCH),
-    Option("--tasks-per-node --ntasks-per-node", "N", _LAUNCH),
+    Option("-n --ntasks", "N", _TASKS_ELSEWHERE),
     Option("--ntasks-per-core", "N", _LAUNCH),
     Option("--ntasks-per-gpu", "N", _LAUNCH),
     Option("--ntasks-per-socket", "N", _LAUNCH),
@@ -121,7 +121,7 @@ REFUSED = [
     Option("--autocomplete", "FLAG", "it is for a shell, not for a job: leave it out"),
 ]
 
-# Of Slurm's srun alone. Its -n and --mpi would start several processes: see `once_a_node`.
+# Of Slurm's srun alone.
 OF_SRUN = [
     Option("-u --unbuffered", "", "output comes as it is written"),
     Option("-K --kill-on-bad-exit", "[0|1]", "the first rank that fails ends the others", bare="1"),
@@ -134,29 +134,16 @@ OPTIONS = [*TRANSLATED, *NOTED, *REFUSED]
 _TASKS = ("ntasks", "ntasks_per_node")
 _BY_TASK = ("gpus_per_task", "cpus_per_task", "mem_per_cpu")
 _WHY_NOT = {option.key: option.help for option in REFUSED}
-_WHY_NOTHING = {option.key: option.help for option in (*NOTED, *OF_SRUN)}
+_WHY_NOTHING = {option.key: option.help for option in (*NOTED, *OF_SRUN)} | {"ntasks_per_node": _TASKS_ELSEWHERE}
 
 
 def options_of_srun() -> list[Option]:
     return [*(option for option in OPTIONS if option.key not in NOT_OF_SRUN), *OF_SRUN]
 
 
-def once_a_node(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of srun's options: without its tasks where they are one on each node, as here. Raises MasterError for others:
-    those are meant to run side by side."""
-    said = {key: Said(value, f"--{key.replace('_', '-')}") for key, value in given.items() if value is not None}
-    tasks, on_a_node = _asked(said, "ntasks"), _asked(said, "ntasks_per_node")
-    if ("ntasks" in said and tasks != _asked(said, "nodes")) or on_a_node != 1:
-        where = said["ntasks" if on_a_node == 1 else "ntasks_per_node"]
-        many = f"{where.where} {where.value}: the command runs once on each node"
-        raise bad_request(many, "-N says how many; a launcher such as torchrun starts several processes on one")
-    counted = not said.keys().isdisjoint(_BY_TASK)
-    return {key: value for key, value in given.items() if counted or key not in _TASKS}
-
-
-def settle(said: Mapping[str, Said]) -> tuple[dict[str, Any], list[str]]:
-    """Options of Slurm and of ours, by key, in terms of ours alone; and what has to be said of them. Raises MasterError
-    for what is not to be had."""
+def settle(said: Mapping[str, Said], started: Collection[str] = ()) -> tuple[dict[str, Any], list[str]]:
+    """Options of Slurm and of ours, by key, in terms of ours alone; and what has to be said of them. `started`: those
+    of _TASKS that mean processes which mgpu starts here. Raises MasterError for what is not to be had."""
     options: dict[str, Any] = {}
     notices: list[str] = []
     for key, one in said.items():
@@ -165,9 +152,9 @@ def settle(said: Mapping[str, Said]) -> tuple[dict[str, Any], list[str]]:
         if key in _WHY_NOT or (key in OF_THE_LINE and not one.where.startswith("--")):
             what, _, instead = _WHY_NOT.get(key, "it is for the command line").partition(": ")
             raise bad_request(f"{one.where}: {what}", instead)
-        if key in _TASKS and not said.keys().isdisjoint(_BY_TASK):
+        if key in _TASKS and key not in started and not said.keys().isdisjoint(_BY_TASK):
             continue  # it multiplies these
-        if key in _WHY_NOTHING:
+        if key in _WHY_NOTHING and key not in started:
             notices.append(f"{one.where} changes nothing: {_WHY_NOTHING[key]}")
         else:
             meant = _MEANINGS[key](one, said) if key in _MEANINGS else {key: one.value}

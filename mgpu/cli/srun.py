@@ -61,10 +61,6 @@ def srun(session: Session, /, words: Words, pty: bool, input: str | None, **give
     from a variable (MGPU_GPU_TYPE for --gpu-type) or from config.yaml in ~/.config/mgpu. Those of Slurm's srun that are
     not listed, such as --gres, are understood or refused.
     """
-    if given.get("ntasks") or given.get("ntasks_per_node"):
-        from mgpu.cli.slurm import once_a_node
-
-        given = once_a_node(given)
     read = given_by(pty, input)
     prepared = prepare(given, words, "srun")
     if input is None and not (pty or prepared.options.get("quiet")) and misses_a_terminal(words.words):

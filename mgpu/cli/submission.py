@@ -38,7 +38,7 @@ class Prepared(NamedTuple):
 
 def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     """Raises MasterError (bad_request)."""
-    given, notices = in_our_terms(given)
+    given, notices = in_our_terms(given, kind)
     words = typed.words
     command = command_of(typed, kind, given)
     own = load_own_config(os.environ)
@@ -74,14 +74,16 @@ def prepare(given: Mapping[str, Any], typed: Words, kind: str) -> Prepared:
     return Prepared(body, options, shipment)
 
 
-def in_our_terms(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+def in_our_terms(given: Mapping[str, Any], kind: str) -> tuple[Mapping[str, Any], list[str]]:
     """Without options, and forms of values, that are Slurm's alone; and what has to be said of them."""
     typed = {key: value for key, value in given.items() if value not in (None, (), False)}
-    if KEYS.issuperset(typed) and not any(sign in typed.get(key, "") for key, sign in SLURMS_FORMS):
+    plain = KEYS.issuperset(typed) and "ntasks_per_node" not in typed  # which multiplies others
+    if plain and not any(sign in typed.get(key, "") for key, sign in SLURMS_FORMS):
         return given, []
     from mgpu.cli.slurm import Said, settle
 
-    settled, notices = settle({key: Said(value, f"--{key.replace('_', '-')}") for key, value in typed.items()})
+    said = {key: Said(value, f"--{key.replace('_', '-')}") for key, value in typed.items()}
+    settled, notices = settle(said, ("ntasks", "ntasks_per_node") if kind == "srun" else ("ntasks_per_node",))
     return {**{key: None for key in given if key in KEYS}, **settled}, notices
 
 
@@ -103,8 +105,8 @@ def surprises(words: list[str], command: Mapping[str, Any]) -> Iterator[str]:
 
 
 def wire_keys(kind: str) -> set[str]:
-    """The files of srun's -o and -e are ours to write; what is submitted has nobody who stays with it."""
-    return WIRE_KEYS - ({"output", "error"} if kind == "srun" else {"kill_on_disconnect"})
+    """The files of srun's -o and -e are ours to write, and only it has an -n; nobody stays with what is submitted."""
+    return WIRE_KEYS - {"output", "error"} | {"ntasks"} if kind == "srun" else WIRE_KEYS - {"kill_on_disconnect"}
 
 
 def test_only(session: Session, prepared: Prepared) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 from mgpu.core import array, hostlist
 from mgpu.core import payload as read
 from mgpu.core.accounts import account_of
-from mgpu.core.ask import impossible
+from mgpu.core.ask import ask_for
 from mgpu.core.capacity import known_indices
+from mgpu.core.command import name_of, parse_command
 from mgpu.core.dependency import parse_dependency
 from mgpu.core.devices import listed, parse_indices
 from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, parse_types
+from mgpu.core.launchers import LAUNCHERS
 from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, NodeName, Request
 from mgpu.core.partitions import admit
 from mgpu.core.plan import AccountFacts, NodeView, PartitionFacts
@@ -26,6 +28,7 @@ from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
 from mgpu.core.stdin import on_one_node, parse_input, window_of
+from mgpu.core.tasks import parse_launcher, parse_tasks, uneven
 from mgpu.core.tree import parse_tree, tree_notices
 
 _KEYS = ("request_id", "key", "kind", "command", "options", "env", "cwd", "virtual_env", "zone", "tree")
@@ -34,18 +37,18 @@ _OPTIONS = (
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
     *("exclusive", "setup", "cpus_per_task", "mem", "account", "kill_on_disconnect", "input"),
+    *("launcher", "ntasks_per_node", "ntasks"),
 )
 # Given, they say something: an empty one is a variable that is not set. What is not here says so in its own words.
 _NEVER_EMPTY = (
     *("time", "partition", "policy", "chdir", "output", "error", "array", "kill_on_invalid_dep", "gpu_mem", "mem"),
-    *("account", "begin", "input"),
+    *("account", "begin", "input", "launcher"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MEMORY = re.compile(r"(?P<size>\d{1,9}(?:\.\d{1,3})?)\s*(?P<unit>[KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 _UNITS_MIB: Mapping[str, float] = {"K": 1 / 1024, "M": 1, "": 1024, "G": 1024, "T": 1024 * 1024}
 _EXIT_CODE = re.compile(r"\d{1,3}", re.ASCII)
-_NAME_LENGTH = 64
 _UNBOUNDED_TASKS = 100  # of an array that needs no GPU, at once
 _MAX_CPUS = 65536
 _MAX_ABSENCE_S = 365 * 86_400
@@ -67,16 +70,20 @@ def parse_submission(
     read.only_keys(options, _OPTIONS, "the option")
     read.not_empty(options, _NEVER_EMPTY)
     kind = _kind(payload)
-    command = _command(read.mapping(payload, "command"))
+    command = parse_command(read.mapping(payload, "command"))
     given = parse_input(read.line(options, "input", 64), kind)
-    request = parse_request(options, nodes)
+    launcher = parse_launcher(options)
+    request, tasks = parse_tasks(options, parse_request(options, nodes), launcher, kind)
     if window_of(given):
-        request = on_one_node(request)
+        request = on_one_node(request, tasks)
     admission = admit(request, read.line(options, "time", 64), nodes, partitions, user)
     request = replace(request, partition=admission.partition)
     notices = check_types(request.gpu_types, nodes)
-    if reason := impossible(request, nodes):
-        raise RequestError(reason)
+    ask = ask_for(request, nodes)
+    if ask.impossible:
+        raise RequestError(ask.impossible)
+    command = LAUNCHERS[launcher].settle(command, ask.sizes)
+    notices += filter(None, [uneven(ask.sizes)])
     account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)
     indices, array_notices = _bounded(_array(options, command, kind), request)
     env, env_notices = _environment(read.mapping(payload, "env"))
@@ -86,7 +93,7 @@ def parse_submission(
     spec = JobSpec(
         command=command,
         request=request,
-        name=_name(options, command),
+        name=name_of(options, command),
         kind=kind,
         time_limit_s=admission.time_limit_s,
         chdir=_directory(read.line(options, "chdir"), cwd),
@@ -109,6 +116,8 @@ def parse_submission(
         client_absence_s=read.whole(options, "kill_on_disconnect", "--kill-on-disconnect", 1, _MAX_ABSENCE_S),
         tree=parse_tree(read.mapping(payload, "tree")),
         input=given,
+        launcher=launcher,
+        tasks_per_node=tasks,
     )
     return spec, notices + account_notices + array_notices + env_notices + retry_notices + tree_notices(spec)
 
@@ -235,35 +244,6 @@ def _kind(payload: Mapping[str, Any]) -> JobKind:
     return JobKind(given)
 
 
-def _command(source: Mapping[str, Any]) -> Command:
-    read.only_keys(source, ("form", "words", "script", "script_name"), "the key of a command")
-    form = read.line(source, "form", 64)
-    if form not in (known.value for known in CommandForm):
-        raise RequestError(f"'form' must be argv, shell, script or lines, not '{read.shown(form)}'")
-    words = read.words(source, "words")
-    script = read.text(source, "script", read.MAX_SCRIPT)
-    name = read.line(source, "script_name")
-    if form == CommandForm.SCRIPT:
-        if not script.strip():
-            raise RequestError(f"the script {read.shown(name)} is empty".replace("  ", " "))
-        return Command(CommandForm.SCRIPT, words, script, name or "script")
-    if form == CommandForm.LINES:
-        return Command(CommandForm.LINES, (), script, name or "lines")
-    if not words or not words[0].strip():
-        raise RequestError(
-            "the command is empty: give a program after the options, as in `mgpu srun -- python train.py`"
-        )
-    if form == CommandForm.ARGV and words[0].startswith("-"):
-        # bash would take it for an option of `exec`
-        raise RequestError(
-            f"the command begins with '{read.shown(words[0])}', which is no program: "
-            "mgpu's own options come before `--`, a program's behind its name"
-        )
-    if form == CommandForm.SHELL and len(words) != 1:
-        raise RequestError("a shell command is one line: give it as one word")
-    return Command(CommandForm(form), words)
-
-
 def _signal(options: Mapping[str, Any], time_limit_s: int | None) -> str:
     if options.get("signal") is None:
         return ""
@@ -330,15 +310,6 @@ def _bounded(text: str, request: Request) -> tuple[str, list[str]]:
         return text, []
     told = f"its tasks need no GPU: {_UNBOUNDED_TASKS} run at once, unless --array ...%N, or -c, says otherwise"
     return array.render_array(array.Array(indices, _UNBOUNDED_TASKS)), [told]
-
-
-def _name(options: Mapping[str, Any], command: Command) -> str:
-    if given := read.line(options, "job_name", 255).strip():
-        return given
-    first = command.words[0] if command.form in (CommandForm.ARGV, CommandForm.SHELL) else command.script_name
-    if command.form is CommandForm.SHELL:
-        first = first.split()[0]
-    return read.shown(first.rstrip("/").rsplit("/", 1)[-1], _NAME_LENGTH) or "job"
 
 
 def _environment(source: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -28,8 +28,10 @@ def window_of(word: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def on_one_node(request: Request) -> Request:
-    """A terminal is on one node. Raises RequestError where more are asked for."""
+def on_one_node(request: Request, tasks: int | None = None) -> Request:
+    """A terminal is on one node, and of one task there. Raises RequestError where more are asked for."""
+    if tasks is not None and tasks > 1:
+        raise RequestError(f"--pty is a terminal for one task, and {tasks} are asked for: ask for one")
     count = max(request.nodes or 1, len(request.nodelist), len(request.pins))
     if count > 1:
         raise RequestError(f"--pty is a terminal on one node, and {count} are asked for: ask for one")

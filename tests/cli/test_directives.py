@@ -18,12 +18,18 @@ PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"
 OURS = job_options(*OF_SUBMIT)
 
 
-def rows() -> list[tuple[list[str], str, bool]]:
-    """Of each option its spellings with an example, what becomes of it, and whether a script may hold it."""
+def rows() -> list[tuple[list[str], str, str]]:
+    """Of each option its spellings with an example, what becomes of it, and what in a script, "" = that holds none."""
     lines = [line.split("|")[1:4] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     return [
-        (re.findall(r"`([^`]+)`", names), fate.strip(), "command line only" not in text) for names, fate, text in lines
+        (re.findall(r"`([^`]+)`", names), fate.strip(), in_script(fate.strip(), text)) for names, fate, text in lines
     ]
+
+
+def in_script(fate: str, text: str) -> str:
+    if "command line only" in text:
+        return ""
+    return "noted" if "in a `#SBATCH` line noted" in text else fate
 
 
 def script(*lines: str, name: str = "s.sh") -> str:
@@ -48,11 +54,11 @@ def test_the_page_lists_what_the_table_holds() -> None:
 
 def test_each_row_in_a_script(peer: Peer, mgpu: Callable) -> None:
     peer.answers["GET", "/v1/jobs/17"] = job("COMPLETED")  # for --wait
-    for spellings, fate, in_scripts in rows():
+    for spellings, _, fate in rows():
         word = long_form(spellings)
         flag = word.partition("=")[0]
         ran = mgpu("submit", script(f"#SBATCH {word}"))
-        if not in_scripts:
+        if not fate:
             assert "s.sh:2: #SBATCH" in ran.err, word
         elif fate == "refused":
             assert (ran.status, ran.err.count("\n")) == (2, 1), word
@@ -123,10 +129,12 @@ def test_what_slurms_words_mean(peer: Peer, mgpu: Callable, line: str, options: 
 
 
 SRUNS: list[tuple[str, dict[str, object]]] = [
-    ("--gres=gpu:a100:2 --ntasks=1", {"gpus_per_node": "2", "gpu_type": "a100"}),
-    ("-N 2 -n 2 --gpus-per-task=1", {"nodes": "2", "gpus": "2"}),
-    ("-n1 -c2 -u", {"cpus_per_task": "2"}),
-    ("--ntasks-per-node=1 --mem-per-gpu=4G -G2", {"gpus": "2", "mem": "8G"}),
+    ("--gres=gpu:a100:2 --ntasks=1", {"gpus_per_node": "2", "gpu_type": "a100", "ntasks": "1"}),
+    ("-N 2 -n 4 --gpus-per-task=1", {"nodes": "2", "gpus": "4", "ntasks": "4"}),
+    ("-n1 -c2 -u", {"cpus_per_task": "2", "ntasks": "1"}),
+    ("--ntasks-per-node=1 --mem-per-gpu=4G -G2", {"gpus": "2", "mem": "8G", "ntasks_per_node": "1"}),
+    ("--tasks-per-node 2 -c 4", {"cpus_per_task": "8", "ntasks_per_node": "2"}),
+    ("-nx", {"ntasks": "x"}),  # for the master to refuse
 ]
 
 
@@ -138,11 +146,54 @@ def test_srun_knows_slurms_words_too(peer: Peer, mgpu: Callable, line: str, opti
     assert body["options"] == options
 
 
-@pytest.mark.parametrize("line", ["-n 4", "-N 2 -n 1", "--ntasks-per-node=2", "-n x", "-C a100", "--wrap"])
+@pytest.mark.parametrize("line", ["-n x --gpus-per-task=1", "-C a100", "--wrap", "--mpi=pmix"])
 def test_what_srun_cannot_do_as_slurm_does_is_refused(peer: Peer, mgpu: Callable, line: str) -> None:
     ran = mgpu("srun", *line.split(), "prog")
     assert (ran.status, len(ran.err.splitlines())) == (2, 1)
     assert peer.bodies("POST", "/v1/jobs") == []
+
+
+def test_how_many_tasks_a_script_asks_for_behind_mgpu_is_what_is_started(peer: Peer, mgpu: Callable) -> None:
+    name = script("#SBATCH -n 8 --ntasks-per-node=4 --gpus-per-task=1", "#MGPU --ntasks-per-node=2 -c 3")
+    assert mgpu("submit", name) == (0, "Submitted job 17\n", "")
+    (body,) = peer.bodies("POST", "/v1/jobs")
+    assert body["options"] == {"gpus": "8", "ntasks_per_node": "2", "cpus_per_task": "6"}
+
+
+LAUNCHERS: list[tuple[str, dict[str, str], dict[str, object]]] = [
+    ("--distributed", {}, {"launcher": "torchrun"}),
+    ("--launcher torchrun --distributed", {}, {"launcher": "torchrun"}),
+    ("--mpi", {"MGPU_LAUNCHER": "torchrun"}, {"launcher": "mpi"}),
+    ("-G 1", {"MGPU_DISTRIBUTED": "yes"}, {"gpus": "1", "launcher": "torchrun"}),
+    ("-G 1", {"MGPU_MPI": "0", "MGPU_NTASKS_PER_NODE": "2"}, {"gpus": "1", "ntasks_per_node": "2"}),
+    ("--launcher none", {"MGPU_MPI": "1"}, {"launcher": "none"}),
+]
+
+
+@pytest.mark.parametrize(("line", "environ", "options"), LAUNCHERS)
+def test_a_launcher_in_a_word(
+    peer: Peer,
+    mgpu: Callable,
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    environ: dict[str, str],
+    options: dict[str, object],
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert mgpu("submit", *line.split(), "--", "train.py").status == 0
+    assert peer.bodies("POST", "/v1/jobs")[0]["options"] == options
+    script("#MGPU --distributed", name="d.sh")
+    assert mgpu("submit", *line.split(), "d.sh").status == 0
+    assert peer.bodies("POST", "/v1/jobs")[1]["options"].get("launcher") == options.get("launcher", "torchrun")
+
+
+@pytest.mark.parametrize("line", ["--mpi --distributed", "--launcher none --mpi", "--distributed --launcher=mpi"])
+def test_two_launchers_in_one_place_contradict_each_other(peer: Peer, mgpu: Callable, line: str) -> None:
+    ran = mgpu("submit", *line.split(), "--", "train.py")
+    assert (ran.status, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert "contradicts" in ran.err and ran.err.endswith(": leave out one of them\n")
+    assert peer.requests == []
 
 
 def test_the_command_line_beats_mgpu_lines_and_these_beat_sbatch(

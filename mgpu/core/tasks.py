@@ -1,0 +1,75 @@
+"""What starts a job's processes, and how many of them on each node, as it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mgpu.core import payload as read
+from mgpu.core.errors import RequestError
+from mgpu.core.launchers import LAUNCHERS
+from mgpu.core.model import JobKind, LauncherName, Request
+from mgpu.core.shape import check_shape, shape_of
+
+MOST_TASKS = 4096  # on one node
+
+
+def parse_launcher(options: Mapping[str, Any]) -> LauncherName:
+    """Raises RequestError."""
+    given = read.line(options, "launcher", 64).strip().lower() or LauncherName.NONE.value
+    if given not in (known.value for known in LauncherName):
+        near = read.did_you_mean(given, [known.value for known in LauncherName])
+        there = near or ": there are " + ", ".join(LauncherName)
+        raise RequestError(f"unknown launcher '{read.shown(given)}'{there}")
+    launcher = LauncherName(given)
+    if launcher not in LAUNCHERS:
+        raise RequestError(f"--launcher {launcher} is not to be had in this version: leave it out")
+    return launcher
+
+
+def parse_tasks(
+    options: Mapping[str, Any], request: Request, launcher: LauncherName, kind: JobKind
+) -> tuple[Request, int | None]:
+    """The request with what `-n` says about nodes, and the tasks on each of these; None = nothing was said of tasks.
+    Raises RequestError."""
+    each = read.whole(options, "ntasks_per_node", "--ntasks-per-node", 1, MOST_TASKS)
+    tasks = read.whole(options, "ntasks", "-n", 1, MOST_TASKS * 64)
+    if launcher is LauncherName.TORCHRUN and (each or tasks):
+        said = f"--ntasks-per-node {each}" if each else f"-n {tasks}"
+        raise RequestError(
+            f"{said}: torchrun starts the processes itself: leave it out, --nproc-per-node says how many"
+        )
+    if tasks is None:
+        return request, each
+    if kind is not JobKind.SRUN:
+        raise RequestError("-n is for srun: --ntasks-per-node starts several processes on each node of a batch job")
+    nodes = len(shape_of(request).sizes) if _says_nodes(request) else 0
+    if not nodes:
+        nodes = tasks // each if each and tasks % each == 0 else 1
+        request = replace(request, nodes=nodes)
+        check_shape(request)
+    share = tasks // nodes
+    if share < 1 or share * nodes != tasks or share > MOST_TASKS:
+        right = max(1, min(round(tasks / nodes), MOST_TASKS)) * nodes
+        raise RequestError(f"-n {tasks} on {nodes} nodes: each runs equally many: use -n {right}")
+    if each not in (None, share):
+        both = f"-n {tasks} contradicts --ntasks-per-node {each} on {nodes} node{'s' * (nodes != 1)}"
+        raise RequestError(f"{both}: use -n {each * nodes}, or leave out one of them")
+    return request, share
+
+
+def _says_nodes(request: Request) -> bool:
+    """How many they are, not only how many GPUs."""
+    named = request.nodes or request.nodelist or request.pins
+    return bool(named) or (request.gpus is not None and bool(request.gpus_per_node))
+
+
+def uneven(sizes: Sequence[int]) -> str:
+    """What is to be said where a job's nodes have different numbers of GPUs; "" = they have not."""
+    if len(set(sizes)) < 2:
+        return ""
+    counts = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
+    return (
+        f"uneven numbers of GPUs on its nodes ({counts}): many launchers hang on that; --gpus-per-node makes them even"
+    )
