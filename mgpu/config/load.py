@@ -25,9 +25,10 @@ from mgpu.config.faults import Fault
 from mgpu.config.model import Config, NodeConfig, PartitionConfig, SshSettings
 from mgpu.config.nodes import Entry, Placed, expanded, external_policy, read_defaults, read_entries
 from mgpu.config.older import modernise
-from mgpu.config.schema import NAME, InventoryFile, NodeDefaults, NodeHealth, Settings, home_path
+from mgpu.config.schema import InventoryFile, NodeDefaults, NodeHealth, Settings
 from mgpu.config.trust import trusted
 from mgpu.config.validate import validate
+from mgpu.config.values import NAME, home_path
 from mgpu.core.errors import ConfigError
 from mgpu.core.fairshare import FairShare
 from mgpu.core.model import NodeName
@@ -201,6 +202,7 @@ def _config(
         timeout_s=networking.timeout,
         login_timeout_s=networking.login_timeout,
         probe_timeout_s=networking.probe_timeout,
+        master_ports=networking.master_ports,
         default_policy=settings.scheduling.default_policy,
         backfill=settings.scheduling.backfill,
         retries_max=retries.max,

@@ -13,6 +13,7 @@ from typing import Literal
 from mgpu.core.fairshare import FairShare
 from mgpu.core.model import NodeName
 from mgpu.core.plan import NO_LIMITS, AccountFacts, Bounds, ExternalPolicy, Limits, NodeFacts, PartitionFacts
+from mgpu.core.ports import PORTS
 
 DAY_S = 86_400
 OUTPUT_MAX = 10 << 30  # bytes
@@ -82,6 +83,7 @@ class Config:
     timeout_s: float = 60.0
     login_timeout_s: float = 30.0
     probe_timeout_s: float = 45.0
+    master_ports: tuple[int, int] = PORTS  # first and last
     default_policy: str = "fill_first"
     backfill: str = "easy"
     retries_max: int = 5

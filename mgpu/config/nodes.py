@@ -13,8 +13,9 @@ from typing import Any, Final, TypeVar
 from mgpu.config.document import Document, Raw
 from mgpu.config.faults import KeyPath
 from mgpu.config.model import NodeConfig, SshSettings
-from mgpu.config.schema import NAME, External, NodeDefaults, NodeEntry, Section
+from mgpu.config.schema import External, NodeDefaults, NodeEntry, Section
 from mgpu.config.validate import validate
+from mgpu.config.values import NAME
 from mgpu.core.errors import RequestError
 from mgpu.core.hostlist import expand, in_step
 from mgpu.core.model import NodeName

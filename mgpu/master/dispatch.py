@@ -94,7 +94,8 @@ class Dispatch:
 
     def _commit(self, ready: Sequence[Start], board: Board, now: float) -> Board:
         places = {name: self._place(name, link) for name, link in self._links.items()}
-        grounds = planning.Grounds(places, self._waiting.still, {item.attempt.port for item in board})
+        taken = {item.attempt.port for item in board}
+        grounds = planning.Grounds(places, self._waiting.still, taken, self._config.master_ports)
         with self._store.write() as writer:
             tried = [planning.commit(writer, start, grounds, now) for start in ready]
             board = Board.read(writer)

@@ -329,6 +329,7 @@ class Grounds:
     places: Mapping[NodeName, Place]
     still: Callable[[Job], bool]
     ports: set[int | None]
+    range: tuple[int, int]  # that a port is chosen from
 
 
 def commit(writer: Writer, start: Start, grounds: Grounds, now: float) -> Job | None:
@@ -351,7 +352,7 @@ def _place(writer: Writer, job: Job, start: Start, grounds: Grounds, now: float)
         job = arrays.make_task(writer, job, to_come(job)[0][0], now)
     number = job.attempt + 1
     meets = len(start.parts) > 1 or job.spec.launcher is not LauncherName.NONE or job.spec.tasks_per_node is not None
-    port = meeting_port(job.job_id, number, grounds.ports) if meets else None
+    port = meeting_port(job.job_id, number, grounds.ports, grounds.range) if meets else None
     grounds.ports.add(port)
     attempt = Attempt(job.job_id, number, secrets.token_hex(16), AttemptState.STARTING, now, port=port)
     parts = [

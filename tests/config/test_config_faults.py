@@ -55,6 +55,10 @@ NAME_RULE = "letters, digits and . _ - only, at most 63"
         ("cluster: &c {name: *c}\n", ["1:10: cluster.name: an alias inside of what it stands for"]),
         ("? [a]\n: b\n", ["1:3: a key must be a single word"]),
         # --- keys
+        ("networking: {master_ports: 29500}\n", ["1:28: networking.master_ports: must be ports like 20000-29999, from 1024 to 65535, not '29500'"]),
+        ("networking: {master_ports: 80-90}\n", ["1:28: networking.master_ports: must be ports like 20000-29999, from 1024 to 65535, not '80-90'"]),
+        ("networking: {master_ports: 30000-20000}\n", ["1:28: networking.master_ports: must be ports like 20000-29999, from 1024 to 65535, not '30000-20000'"]),
+        ("networking: {master_ports: 20000-70000}\n", ["1:28: networking.master_ports: must be ports like 20000-29999, from 1024 to 65535, not '20000-70000'"]),
         ("netwroking: {}\n", ["1:1: netwroking: unknown key 'netwroking' - did you mean 'networking'?"]),
         ("netwroking:\n", ["1:1: netwroking: unknown key 'netwroking' - did you mean 'networking'?"]),
         ("defaults: {ssh: {prot: 1}}\n", ["1:18: defaults.ssh.prot: unknown key 'prot' - did you mean 'port'?"]),

@@ -11,8 +11,8 @@ from mgpu.cli.session import bad_request
 from mgpu.cli.text import cut, say, table
 from mgpu.client.http import MasterError
 from mgpu.config import SshSettings, SshTarget
-from mgpu.config.schema import NAME
 from mgpu.config.sshhosts import look_up, named_hosts, user_config
+from mgpu.config.values import NAME
 from mgpu.core.errors import ConfigError, RequestError
 from mgpu.core.hostlist import expand, fold
 
