@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from mgpu.client.http import MasterError
-from scripts.benchmarks import commands, foreground, machine, planner, probes, queues, stages
+from scripts.benchmarks import commands, foreground, gangs, machine, planner, probes, queues, stages
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row
 from tests.lab.lab import sweep
@@ -39,8 +39,14 @@ MEASURES: dict[str, tuple[int, int, Measure]] = {
     "idle": (1, 1, lambda cluster, _repeats: probes.idle_master(cluster)),
     "queue": (2, 15, queues.long_queue),
     "drain": (2, 2, queues.drain),
+    "gang-2": (2, 6, gangs.gang(2, 1.0)),
+    "gang-8": (8, 6, gangs.gang(8, 1.5)),
+    "gang-50": (50, 6, gangs.gang(50, 5.0)),
     "many": (100, 5, probes.many_nodes),
 }
+
+
+LARGE = {name for name, (nodes, _, _) in MEASURES.items() if nodes > 2}  # only where they are asked for
 
 
 class OutOfTime(Exception):
@@ -52,8 +58,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     signal.signal(signal.SIGALRM, _out_of_time)
-    names = arguments.only or [name for name in MEASURES if name != "many"]
-    signal.alarm(int(LIMIT_OF_MANY_S if "many" in names else LIMIT_S))
+    names = arguments.only or [name for name in MEASURES if name not in LARGE]
+    signal.alarm(int(LIMIT_OF_MANY_S if LARGE & set(names) else LIMIT_S))
     status = 1
     with suppress(KeyboardInterrupt):
         status = measure(names, arguments.quick)
@@ -64,7 +70,11 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="scripts/bench", description="What mgpu costs on this machine, in one table.")
     top.add_argument("--quick", action="store_true", help="few repetitions: to see that all of it works")
     top.add_argument(
-        "only", nargs="*", type=known, metavar="MEASURE", help=f"of: {' '.join(MEASURES)} (default: all but many)"
+        "only",
+        nargs="*",
+        type=known,
+        metavar="MEASURE",
+        help=f"of: {' '.join(MEASURES)} (default: all but {' '.join(sorted(LARGE))})",
     )
     return top
 
