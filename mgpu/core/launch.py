@@ -23,7 +23,7 @@ class Launch:
     and does not, the home directory is taken instead. `job_file` is the user's script, "" = none. `append`: to what
     earlier attempts left in the job's own files. `signal`, `input`: as in JobSpec. `tree`: digest of one that is to be
     unpacked; `directory` lies in it then, and begins with a dot. `port`: where somebody else listens there, it does not
-    start; None = nobody is looked for."""
+    start; None = nobody is looked for. `requeue`: it may have itself queued again."""
 
     script: str
     job_file: str = ""
@@ -39,6 +39,7 @@ class Launch:
     input: str = ""
     tree: str = ""
     port: int | None = None
+    requeue: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,17 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
     job, part, spec = gang.job, gang.part, gang.job.spec
     launcher = LAUNCHERS[spec.launcher]
     setup = [text for text in (LOGIN if world.login_shell else "", world.setup, spec.setup) if text.strip()]
+    batch = spec.kind is JobKind.BATCH
+    requeue = batch and spec.requeue
     lines = [
         *exports({**world.env, **spec.env}),
         *_virtual_env(spec.virtual_env),
         *map(_setup, setup),
         *exports({**environment(gang, world.renumbered), **launcher.variables(gang)}),
-        *(['export PATH="${0%/*}/bin:$PATH"'] if spec.kind is JobKind.BATCH and spec.requeue else []),
+        *(['export PATH="${0%/*}/bin:$PATH"'] if gang.several or requeue else []),
         'export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}"',
         launcher.ending(gang),
     ]
-    batch = spec.kind is JobKind.BATCH
     return Launch(
         script="\n".join(lines) + "\n",
         job_file=spec.command.script,
@@ -89,6 +91,7 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
         input=spec.input,
         tree=spec.tree.digest if spec.tree else "",
         port=gang.attempt.port if part.rank == 0 else None,
+        requeue=requeue,
     )
 
 

@@ -117,7 +117,7 @@ class ShellRunner:
             job_file,
             "1" if launch.append else "0",
             launch.signal or "-",
-            "1" if OWN_PROGRAMS in launch.script else "0",
+            str(2 - launch.requeue) if OWN_PROGRAMS in launch.script else "0",
             launch.input or "-",
             str(launch.port or "-"),
             texts=script_text + job_text,

@@ -201,6 +201,8 @@ def test_only_what_may_be_queued_again_finds_the_way_to_ask_for_it() -> None:
     assert not batch.append
     assert "bin:$PATH" not in rendered(Command(ARGV, ("true",)), kind=JobKind.SRUN).script
     assert "bin:$PATH" not in rendered(Command(ARGV, ("true",)), spec={"requeue": False}).script
+    gang = rendered(Command(ARGV, ("true",)), ranks=2, kind=JobKind.SRUN)
+    assert ("bin:$PATH" in gang.script, gang.requeue, batch.requeue) == (True, False, True)
     later = replace(part(), attempt=2)
     assert render(Gang(job(), attempt(), later, (later,), ("",)), NodeWorld()).append
 

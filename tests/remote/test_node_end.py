@@ -245,7 +245,7 @@ def test_a_job_can_ask_to_be_queued_again(bench: Workbench, mark: str) -> None:
     ]
 
 
-REFUSED_WISHES = ["requeue 8", "requeue", "requeue 7 8", "show job 7", ""]
+REFUSED_WISHES = ["requeue 8", "requeue", "requeue 7 8", "show job 7", "show", ""]
 
 
 def test_what_else_could_be_asked_is_refused(bench: Workbench) -> None:
@@ -253,8 +253,20 @@ def test_what_else_could_be_asked_is_refused(bench: Workbench) -> None:
     assert bench.run("7.1", script) == "0"
     assert bench.output("7.1").split() == [b"1"] * len(REFUSED_WISHES)
     said = bench.output("7.1", "stderr").decode().splitlines()
-    assert said == ["scontrol: here it knows one thing, for the job that it runs in: scontrol requeue 7"] * len(said)
+    knows = "scontrol: here it knows, for the job that it runs in: scontrol show hostnames; scontrol requeue 7"
+    assert said == [knows] * len(REFUSED_WISHES)
     assert bench.record("7.1", "stop") is None
+    assert bench.run("8.1", "${0%/*}/bin/scontrol requeue 8; echo $?", requeue=False) == "0"
+    assert bench.output("8.1") == b"1\n"
+    refused = b"scontrol: srun and --no-requeue: the job is not queued again\n"
+    assert (bench.output("8.1", "stderr"), bench.record("8.1", "stop")) == (refused, None)
+
+
+def test_the_nodes_of_the_job_a_line_each(bench: Workbench) -> None:
+    asks = 'export SLURM_JOB_NODELIST=10.0.0.1,10.0.0.2 PATH="${0%/*}/bin:$PATH"; scontrol show hostnames'
+    lists = f"{asks}; scontrol show hostname a,b | head -n 1; scontrol show hostnames 'a[1-2]' || echo $?"
+    assert bench.run("7.1", lists, requeue=False) == "0"
+    assert bench.output("7.1").split() == [b"10.0.0.1", b"10.0.0.2", b"a", b"1"]
 
 
 def test_a_later_attempt_appends_and_its_output_is_what_it_wrote(bench: Workbench) -> None:

@@ -35,14 +35,21 @@ spill() {
   return $status
 } 2>/dev/null
 
-# What a job finds in its PATH by the name of Slurm's command: to be queued again is all that it can ask for. The wish is
-# a record, told to the master by an event; then the job's processes get SIGTERM, but for those that watch over it
-scontrol='#!/bin/sh
+# What a job finds in its PATH by the name of Slurm's command: the nodes' addresses, one a line, and the way to be queued
+# again, where it may ($may, set in front of this). That wish is a record, told to the master by an event; then the job's
+# processes get SIGTERM, but for those that watch over it
+scontrol='if [ $# -ge 2 ] && [ $# -le 3 ] && [ "$1" = show ] && case $2 in hostname | hostnames) ;; *) false ;; esac; then
+  case ${3-$SLURM_JOB_NODELIST} in
+    *"["*) echo "scontrol: here it reads no brackets: leave out the list for that of the job" >&2; exit 1 ;;
+  esac
+  printf "%s\n" "${3-$SLURM_JOB_NODELIST}" | tr , "\n"; exit
+fi
 dir=$(cd "${0%/*}/.." && pwd) || exit
 key=${dir##*/}
 if [ $# -ne 2 ] || [ "$1" != requeue ] || [ "$2" != "${key%.*}" ]; then
-  echo "scontrol: here it knows one thing, for the job that it runs in: scontrol requeue ${key%.*}" >&2; exit 1
+  echo "scontrol: here it knows, for the job that it runs in: scontrol show hostnames; scontrol requeue ${key%.*}" >&2; exit 1
 fi
+[ "$may" = 1 ] || { echo "scontrol: srun and --no-requeue: the job is not queued again" >&2; exit 1; }
 if [ -L "$dir/exit" ] || ! ln -s REQUEUE "$dir/stop" 2>/dev/null; then
   [ "$(readlink "$dir/stop")" = REQUEUE ] && exit 0
   echo "scontrol: job ${key%.*} is ending already, or the disk is full" >&2; exit 1
@@ -87,6 +94,9 @@ fresh() {
 # the middle, gives them their names when they are complete
 write_files() {
   failed=
+  head="#!/bin/sh
+may=$3
+"
   if ! fresh "$dir/script" "$first" "$1"; then
     replace_files "$@"
     return
@@ -94,7 +104,7 @@ write_files() {
   [ "$2" = - ] || fresh "$dir/job" '' "$2" || spill "$2" /dev/null
   if [ "$3" = 0 ]; then
     :
-  elif fresh "$dir/bin/scontrol" "$scontrol" ''; then
+  elif fresh "$dir/bin/scontrol" "$head$scontrol" ''; then
     chmod 700 "$dir/bin/scontrol" || failed=1
   elif [ ! -x "$dir/bin/scontrol" ]; then
     failed=1
@@ -107,8 +117,8 @@ replace_files() {
   printf '%s' "$first" >"$dir/script.$$" || failed=1
   spill "$1" "$dir/script.$$" || failed=1
   [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
-  if [ "$3" = 1 ]; then
-    mkdir -p "$dir/bin" && printf '%s\n' "$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
+  if [ "$3" != 0 ]; then
+    mkdir -p "$dir/bin" && printf '%s\n' "$head$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
     mv -f "$dir/script.$$.s" "$dir/bin/scontrol" || failed=1
   fi
   touch_streams
