@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mgpu.core import hostlist
 from mgpu.core.array import array_of, count
 from mgpu.core.devices import NO_UUID
 from mgpu.core.gang import Gang
@@ -12,12 +11,9 @@ from mgpu.core.model import DeviceUuid, Job, Tree
 
 
 def environment(gang: Gang, renumbered: bool) -> dict[str, str]:
-    """No SLURM_NTASKS or SLURM_PROCID here: libraries take them as "one process a GPU". `renumbered`: GPUs are to be
-    named by UUID."""
+    """No SLURM_NTASKS or SLURM_PROCID here: libraries take them as "one process a GPU". A launcher that starts so many
+    says so. `renumbered`: GPUs are to be named by UUID."""
     job, part, parts = gang.job, gang.part, gang.parts
-    # under Slurm's name libraries and scripts look for what they can connect to
-    reached = ",".join(gang.addresses) if gang.several and all(gang.addresses) else ""
-    nodes = hostlist.fold([other.node for other in parts])
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible_devices(part.devices, part.uuids, renumbered),
@@ -26,13 +22,13 @@ def environment(gang: Gang, renumbered: bool) -> dict[str, str]:
         "MGPU_RANK": str(part.rank),
         "MGPU_NNODES": str(len(parts)),
         "MGPU_NODE_ID": part.node,
-        "MGPU_NODELIST": nodes,
+        "MGPU_NODELIST": gang.nodes,
         "MGPU_GPUS": str(gang.gpus),
         "SLURM_JOB_ID": str(job.job_id),
         "SLURM_JOBID": str(job.job_id),
         "SLURM_JOB_NAME": job.spec.name,
-        "SLURM_NODELIST": reached or nodes,
-        "SLURM_JOB_NODELIST": reached or nodes,
+        "SLURM_NODELIST": gang.reached,
+        "SLURM_JOB_NODELIST": gang.reached,
         "SLURM_NNODES": str(len(parts)),
         "SLURM_JOB_NUM_NODES": str(len(parts)),
         "SLURM_NODEID": str(part.rank),
@@ -46,12 +42,12 @@ def environment(gang: Gang, renumbered: bool) -> dict[str, str]:
 
 
 def _meeting_point(gang: Gang) -> dict[str, str]:
-    """Numeric, and the same on all nodes: better none than a wrong one."""
-    if not gang.several:
-        return {}
+    """Numeric, and the same on all nodes: better none than a wrong one. A job on one node has a port where ranks are
+    started for it: two there would both take the library's own."""
     values = {}
-    if gang.addresses[0] and gang.attempt.port:
-        values = {"MASTER_ADDR": gang.addresses[0], "MASTER_PORT": str(gang.attempt.port)}
+    where = gang.addresses[0] if gang.several else "127.0.0.1"
+    if where and gang.attempt.port:
+        values = {"MASTER_ADDR": where, "MASTER_PORT": str(gang.attempt.port)}
     if gang.interface:
         values |= {"NCCL_SOCKET_IFNAME": gang.interface, "GLOO_SOCKET_IFNAME": gang.interface}
     return values

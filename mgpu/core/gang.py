@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mgpu.core import hostlist
 from mgpu.core.model import Attempt, Job, Part
 
 
@@ -27,3 +28,13 @@ class Gang:
     def gpus(self) -> int:
         """Of all parts."""
         return sum(len(part.uuids) for part in self.parts)
+
+    @property
+    def nodes(self) -> str:
+        """Their names, in Slurm's bracket form."""
+        return hostlist.fold([part.node for part in self.parts])
+
+    @property
+    def reached(self) -> str:
+        """What Slurm's variables name: under them libraries and scripts look for what they can connect to."""
+        return ",".join(self.addresses) if self.several and all(self.addresses) else self.nodes

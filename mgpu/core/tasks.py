@@ -12,7 +12,7 @@ from mgpu.core.launchers import LAUNCHERS
 from mgpu.core.model import JobKind, LauncherName, Request
 from mgpu.core.shape import check_shape, shape_of
 
-MOST_TASKS = 4096  # on one node
+MOST_TASKS = 256  # on one node
 
 
 def parse_launcher(options: Mapping[str, Any]) -> LauncherName:

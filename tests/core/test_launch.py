@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mgpu.core.environment import visible_devices
 from mgpu.core.gang import Gang
 from mgpu.core.launch import Launch, NodeWorld, fill_pattern, render
+from mgpu.core.launchers.none import variables
 from mgpu.core.model import Command, CommandForm, DeviceUuid, JobId, JobKind, NodeName
 from mgpu.core.ports import meeting_port
 from mgpu.core.shelltext import quote
@@ -38,7 +39,8 @@ def text(word: bytes) -> str:
 def rendered(command: Command, ranks: int = 1, rank: int = 0, world: NodeWorld | None = None, **more: Any) -> Launch:
     parts = tuple(part(number) for number in range(ranks))
     addresses = tuple(f"10.0.0.{number + 1}" for number in range(ranks))
-    gang = Gang(job(command=command, **more), attempt(port=23456), parts[rank], parts, addresses)
+    port = 23456 if ranks > 1 or "tasks_per_node" in more.get("spec", {}) else None
+    gang = Gang(job(command=command, **more), attempt(port=port), parts[rank], parts, addresses)
     return render(gang, world or NodeWorld())
 
 
@@ -163,8 +165,34 @@ def test_the_environment_of_one_node() -> None:
     wanted = {"MGPU_RANK": "0", "MGPU_NNODES": "1", "MGPU_NODELIST": "node001", "MGPU_GPUS": "1", "MGPU_JOB_ID": "7"}
     wanted |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0", "SLURM_JOB_ID": "7", "SLURM_NNODES": "1"}
     assert wanted.items() <= env.items()
-    partial_sets = {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_LOCALID"}
-    assert not partial_sets & env.keys()
+    assert not PARTIAL_SETS & env.keys()
+
+
+PARTIAL_SETS = {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_LOCALID", "RANK", "LOCAL_RANK"}
+
+
+def test_uneven_nodes_without_ranks_that_mgpu_starts() -> None:
+    """WORLD_SIZE counts GPUs, for whoever starts one process on each; nothing says that a rank was started."""
+    parts = (replace(part(0), uuids=(DeviceUuid("a"), DeviceUuid("b")), devices=(0, 1)), part(1))
+    first, second = (variables(Gang(job(), attempt(port=1), one, parts, ("10.0.0.1", "10.0.0.2"))) for one in parts)
+    assert first == {"NODE_RANK": "0", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "2"}
+    assert second == {"NODE_RANK": "1", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "1"}
+    bare = tuple(replace(one, uuids=(), devices=()) for one in parts)
+    assert variables(Gang(job(), attempt(port=1), bare[0], bare, ("", "")))["WORLD_SIZE"] == "2"
+
+
+def test_the_environment_of_tasks_that_mgpu_starts() -> None:
+    one = environment(spec={"tasks_per_node": 1})
+    assert (one["MASTER_ADDR"], one["MASTER_PORT"], one["SLURM_NTASKS"], one["RANK"]) == (
+        "127.0.0.1",
+        "23456",
+        "1",
+        "0",
+    )
+    assert one.keys() >= PARTIAL_SETS
+    two = environment(ranks=2, rank=1, spec={"tasks_per_node": 2})
+    assert (two["SLURM_NTASKS"], two["SLURM_TASKS_PER_NODE"], two["WORLD_SIZE"]) == ("4", "2(x2)", "4")
+    assert (two["LOCAL_WORLD_SIZE"], two["NODE_RANK"], two["SLURM_STEP_NODELIST"]) == ("2", "1", "10.0.0.1,10.0.0.2")
 
 
 def test_the_environment_of_several_nodes() -> None:

@@ -56,7 +56,7 @@ REFUSED = [
         "-G 1 is less than one GPU for each of 2 nodes: use -G 2, or -N 1",
     ),
     ({"ntasks": "x"}, "-n 'x' is not a whole number"),
-    ({"ntasks_per_node": "0"}, "--ntasks-per-node 0 is out of range: 1 to 4096"),
+    ({"ntasks_per_node": "0"}, "--ntasks-per-node 0 is out of range: 1 to 256"),
     ({"ntasks_per_node": "2", "input": "24x80"}, "--pty is a terminal for one task, and 2 are asked for: ask for one"),
     ({"launcher": "torchun"}, "unknown launcher 'torchun': did you mean 'torchrun'?"),
     ({"launcher": "slurm"}, "unknown launcher 'slurm': there are none, torchrun, mpi"),

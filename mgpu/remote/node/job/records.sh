@@ -26,6 +26,8 @@
 #   append   -> 1                     the job's own files were begun by an earlier attempt
 #   stdout.base, stderr.base -> SIZE  of such a file before this attempt: what follows is its output
 #   sizes    -> OUT,ERR               how much was written in all; a later attempt may write on in the same files
+#   tasks    -> PID PID ...           of several tasks of the command side by side: the first process of each
+#   failed   -> CODE                  of the first of them that failed; the others are ended then
 #   tty      -> /dev/pts/N            the terminal of a job that has one
 #   script job stdout stderr step bin/scontrol stdin eof fed wake (a pipe) work/ (a tree that was shipped)
 #

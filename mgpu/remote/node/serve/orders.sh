@@ -136,7 +136,7 @@ op_clean() {
     rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" "$dir"/signal* \
       "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
       "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/told" "$dir/reaper" "$dir/stuck" \
-      "$dir/stdin" "$dir/eof" "$dir/fed" "$dir/pump" "$dir/tty" "$dir/wake"
+      "$dir/stdin" "$dir/eof" "$dir/fed" "$dir/pump" "$dir/tty" "$dir/wake" "$dir/tasks" "$dir/failed"
   done
   forget_old
   end ok

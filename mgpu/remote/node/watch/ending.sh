@@ -72,7 +72,8 @@ members() {
 sweep() {
   members "$@"
   [ -z "$value" ] && return
-  event "leftover $value"
+  # of several tasks one that fails ends the others: they are no surprise
+  [ -L "$dir/failed" ] || event "leftover $value"
   # shellcheck disable=SC2086
   kill -TERM $value 2>/dev/null
   round=0

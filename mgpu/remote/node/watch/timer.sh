@@ -50,17 +50,24 @@ warn() {
       # CONT: by itself it has stopped as what runs on it did
       [ "${1#S:}" != 18 ] || carrier=
       [ -z "$carrier" ] || without "$carrier"
-      case $1 in S:*) spare_shell "${beginning%% *}" ;; esac
+      case $1 in S:*) spare_shells ;; esac
       ;;
   esac
   # shellcheck disable=SC2086
   [ -z "$value" ] || kill "-${1#[BS]:}" $value 2>/dev/null
 }
 
-# firsts -> value, the process that the job began with; carrier, the one that carries its terminal, which is ours, as is
-# the keeper of its stdin
+# firsts -> value, the process that the job began with, or those of its tasks; carrier, the one that carries its terminal,
+# which is ours, as is the keeper of its stdin
 firsts() {
   carrier=
+  if link_of tasks; then
+    # shellcheck disable=SC2086
+    set -- $value
+    link_of pid
+    members "${value%%:*}" "$@" # those that live
+    return
+  fi
   link_of started
   children "${value%%:*}"
   [ -p "$dir/stdin" ] || return 0
@@ -83,6 +90,22 @@ without() {
     [ "$member" = "$1" ] || rest="$rest $member"
   done
   value=${rest# }
+}
+
+# spare_shells -> value without the job's first process, if it is a shell and not all there is; of several tasks each that
+# has something running
+spare_shells() {
+  if [ ! -L "$dir/tasks" ]; then
+    spare_shell "${beginning%% *}"
+    return
+  fi
+  for first in $beginning; do
+    rest=$value
+    children "$first"
+    first=${value:+$first}
+    value=$rest
+    [ -z "$first" ] || spare_shell "$first"
+  done
 }
 
 # spare_shell PID -> value without it, if it is a shell and not all there is
