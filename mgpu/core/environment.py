@@ -9,6 +9,16 @@ from mgpu.core.devices import NO_UUID
 from mgpu.core.gang import Gang
 from mgpu.core.model import DeviceUuid, Job, Tree
 
+# Unless the job says otherwise. MPI's own launchers take SLURM_JOB_ID for a real Slurm, and look for its srun.
+ASSUMED = {
+    "PYTHONUNBUFFERED": "1",
+    "OMPI_MCA_plm": "^slurm",  # Open MPI 4
+    "OMPI_MCA_ras": "^slurm",
+    "PRTE_MCA_plm": "^slurm",  # Open MPI 5
+    "PRTE_MCA_ras": "^slurm",
+    "HYDRA_RMK": "user",  # MPICH
+}
+
 
 def environment(gang: Gang, renumbered: bool) -> dict[str, str]:
     """No SLURM_NTASKS or SLURM_PROCID here: libraries take them as "one process a GPU". A launcher that starts so many

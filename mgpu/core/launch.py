@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mgpu.core.environment import environment
+from mgpu.core.environment import ASSUMED, environment
 from mgpu.core.gang import Gang
 from mgpu.core.launchers import LAUNCHERS
 from mgpu.core.model import Job, JobKind, Part, Tree
-from mgpu.core.shelltext import exports, quote
+from mgpu.core.shelltext import defaults, exports, quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
         *map(_setup, setup),
         *exports({**environment(gang, world.renumbered), **launcher.variables(gang)}),
         *(['export PATH="${0%/*}/bin:$PATH"'] if gang.several or requeue else []),
-        'export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}"',
+        *defaults(ASSUMED),
         launcher.ending(gang),
     ]
     return Launch(

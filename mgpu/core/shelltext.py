@@ -16,6 +16,11 @@ def exports(values: Mapping[str, str]) -> list[str]:
     return [f"export {name}={quote(value)}" for name, value in values.items()]
 
 
+def defaults(values: Mapping[str, str]) -> list[str]:
+    """Where nobody has set them; of plain letters and signs."""
+    return [f'export {name}="${{{name}-{value}}}"' for name, value in values.items()]
+
+
 def become(command: Command) -> str:
     """The end of a script: from here on it is the command."""
     words = " ".join(quote(word) for word in command.words)

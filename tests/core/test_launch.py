@@ -102,6 +102,12 @@ def test_who_has_the_last_word(shell: str, tmp_path: Path) -> None:
     assert run(shell, goes_on, tmp_path).stdout == b"PCI_BUS_ID\n"
 
 
+def test_mpirun_is_told_that_slurm_is_not_here_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    line = 'echo "$SLURM_JOB_ID $OMPI_MCA_ras $PRTE_MCA_plm $HYDRA_RMK"'
+    spec = {"env": {"OMPI_MCA_ras": "simulator"}}
+    assert run("dash", rendered(Command(SHELL, (line,)), spec=spec), tmp_path).stdout == b"7 simulator ^slurm user\n"
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     "setup", ["cat <<EOF", "cat <<'EOF'\nEO", "A='", 'echo "$(', "if true; then", "f() {", "cat |", "false &&"]
