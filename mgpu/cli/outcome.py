@@ -49,16 +49,21 @@ def ending(job: dict[str, Any], stopped_by_us: int | None = None) -> str:
 
 
 def ended_on(job: dict[str, Any]) -> str:
-    """Where a command ended as it should not, of several ranks which: " on gpu02 (rank 1)"; "" = nothing to say."""
-    code, parts = job.get("exit_code"), job.get("allocation") or ()
-    if not code:
+    """Where a command ended as it should not: " on gpu02", of several ranks which one's end was the job's, and where
+    its output is; "" = nothing to say."""
+    parts: list[dict[str, Any]] = job.get("allocation") or []
+    if not job.get("exit_code"):
         return ""
-    for part in parts:
-        if len(parts) == 1:
-            return f" on {part['node']}"
-        if part.get("exit_code") == code:
-            return f" on {part['node']} (rank {part['rank']})"
-    return ""
+    if len(parts) == 1:
+        return f" on {parts[0]['node']}"
+    rank = job.get("failed_rank")
+    nodes = [part["node"] for part in parts if part["rank"] == rank]
+    return f" on {nodes[0]} (rank {rank}: {its_output(job)})" if nodes else ""
+
+
+def its_output(job: dict[str, Any]) -> str:
+    """How to see what the rank wrote whose end was the job's."""
+    return f"mgpu logs {job['job_id']} --rank {job['failed_rank']}"
 
 
 def told_by_exit_code(job: dict[str, Any]) -> bool:

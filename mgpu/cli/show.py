@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mgpu.cli.filters import job_path
 from mgpu.cli.nodes import machine_lines, node_lines
-from mgpu.cli.outcome import part_words, placed, why
+from mgpu.cli.outcome import its_output, part_words, placed, why
 from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import clean, count, duration, local_time
@@ -49,6 +49,7 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         ("user", job.get("user")),
         ("state", job["state"] + (f" ({because})" if because else "")),
         ("exit code", code),
+        ("decided by", f"rank {job['failed_rank']}: {its_output(job)}" if job.get("failed_rank") is not None else ""),
         ("command", shell_words(job.get("command") or [])),
         ("asked for", f"{count(job['gpus'], 'GPU')} on {count(job['nodes'], 'node')}"),
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
@@ -65,7 +66,7 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
     if len(attempts) > 1:
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
-    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order", "ship", "logins"}
+    told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order", "ship", "logins", "failed_rank"}
     others = {key: value for key, value in job.items() if key not in told}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]

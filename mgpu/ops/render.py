@@ -13,6 +13,7 @@ from mgpu.core.fairshare import Turn
 from mgpu.core.model import Attempt, DeviceUuid, Job, JobId, JobState, Part, Tree
 from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait, Window
+from mgpu.core.retry import decisive
 from mgpu.core.shape import shape_of
 from mgpu.core.views import NO_INDEX
 
@@ -57,6 +58,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "attempt": value.attempt,
         "allocation": [allocation(part) for part in parts],
         "detail": waiting_for(value, waits) if waits else value.detail,
+        "failed_rank": _failed_rank(value, parts),
         "kind": value.spec.kind.value,
         "partition": value.spec.request.partition,
         "cpus_per_task": value.spec.request.cpus,
@@ -73,6 +75,11 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         **_array(value),
         **_tree(value.spec.tree),
     }
+
+
+def _failed_rank(value: Job, parts: Sequence[Part]) -> int | None:
+    """Of several, the one whose exit code the job has."""
+    return decisive(parts).rank if len(parts) > 1 and value.state.final and value.exit_code else None
 
 
 def _array(value: Job) -> Json:

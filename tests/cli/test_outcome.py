@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.cli.outcome import ending, exit_status, tasks_in_short, where, where_in_short
+from mgpu.cli.outcome import ended_on, ending, exit_status, tasks_in_short, where, where_in_short
 from tests.client.peer import job
 
 NON_ZERO = {"reason": "NonZeroExitCode", "detail": "exit code 137 on gpu01"}
@@ -29,6 +29,14 @@ ENDINGS: list[tuple[dict[str, Any], int | None, int, str]] = [
 @pytest.mark.parametrize(("ended", "by_us", "status", "words"), ENDINGS)
 def test_how_a_job_ended(ended: dict[str, Any], by_us: int | None, status: int, words: str) -> None:
     assert (exit_status(ended, by_us), ending(ended, by_us)) == (status, words)
+
+
+def test_which_of_several_ranks_it_was_and_where_its_output_is() -> None:
+    first = job("FAILED")["allocation"][0]
+    parts = [{**first, "exit_code": 143}, {**first, "rank": 1, "node": "gpu02", "exit_code": 143}]
+    ended = job("FAILED", exit_code=143, failed_rank=1, allocation=parts)
+    assert ended_on(ended) == " on gpu02 (rank 1: mgpu logs 17 --rank 1)"
+    assert ended_on({**ended, "failed_rank": None}) == ""  # an older master does not say
 
 
 def test_where_a_job_of_several_nodes_runs_is_a_line_each() -> None:
