@@ -160,3 +160,17 @@ def test_somebody_else_listens_where_the_ranks_were_to_meet(gang: Cluster) -> No
     ports = {gang.output(job_id, "--rank", rank, "--attempt", 2) for rank in (0, 1)}
     assert ports == {f"{meeting_port(JobId(job_id), 2, ())}\n"}
     listener.send(signal.SIGTERM)
+
+
+def test_a_command_that_finds_its_port_in_use_is_tried_once_more(gang: Cluster) -> None:
+    """As torchrun says it, of a port that somebody took just before."""
+    says = 'echo "failed to bind to [::]:$MASTER_PORT (errno: 98 - Address already in use)." >&2; exit 1'
+    words = ("-w", "node001,node002", "--", "sh", "-c")
+    once = gang.submit(*words, f"[ $MGPU_RANK$MGPU_ATTEMPT != 01 ] || {{ {says}; }}; sleep 0.2")
+    always = gang.submit(*words, f"[ $MGPU_RANK = 1 ] && sleep 60; {says}")
+    ended = gang.await_job(once, "COMPLETED")
+    assert (
+        ended["attempts"][0]["reason"] == "exit code 1 on node001: its port was in use there; tried again with another"
+    )
+    failed = gang.await_job(always, "FAILED")
+    assert (failed["attempt"], failed["exit_code"], failed["failed_rank"]) == (2, 1, 0)
