@@ -34,16 +34,19 @@ def link(node: Node, words: list[str]) -> str:
     init = node.init()
     if init is None:
         raise LabError(f"{node.name} is off")
-    kind, amount = words[0], int(words[1]) if words[1:] else None
+    kind = words[0]
     if kind in ("down", "up"):
         network.set_link(node.veth, kind)
     elif kind == "drop":
-        network.drop(init.pid, 100 if amount is None else amount)
+        network.drop(init.pid, int(words[1]) if words[1:] else 100)
+    elif kind == "shut":
+        network.shut(init.pid, words[1], {"": "drop", "reject": "reject with tcp reset"}[(words[2:] or [""])[0]])
     elif kind == "rate":
         network.limit_rate(node.veth, init.pid, int(words[1]))
     elif kind == "ok":
         network.set_link(node.veth, "up")
         network.drop(init.pid, 0)
+        network.shut(init.pid, "")
         network.limit_rate(node.veth, init.pid, 0)
     else:
         raise ValueError(kind)
@@ -154,7 +157,7 @@ def _root(node: Node) -> str:
 
 
 FAULTS: dict[str, tuple[Action, str]] = {
-    "link": (link, "link down | up | drop [PERCENT] | rate MBIT | ok"),
+    "link": (link, "link down | up | drop [PERCENT] | shut FIRST-LAST [reject] | rate MBIT | ok"),
     "sshd": (sshd, "sshd stop | start | kill | restart | freeze | thaw"),
     "reboot": (reboot, "reboot"),
     "power": (power, "power off | on"),

@@ -131,6 +131,20 @@ def drop(pid: int, percent: int) -> None:
     execute([*inside(pid), "nft", "-f", "-"], table)
 
 
+def shut(pid: int, ports: str, how: str = "drop") -> None:
+    """Nobody reaches these ports (`FIRST-LAST`) there: packets vanish, or are turned down (`reject`); "" = all can."""
+    table = "add table inet labports\ndelete table inet labports\n"
+    if ports:
+        first, _, last = ports.partition("-")
+        begins = "tcp flags & (syn | ack) == syn"  # its own calls are answered
+        rule = f"iifname != lo tcp dport {int(first)}-{int(last or first)} {begins} {how}"
+        chain = f"chain input {{ type filter hook input priority 0; policy accept; {rule}; }}"
+        table += f"table inet labports {{\n{chain}\n}}\n"
+    if shutil.which("nft") is None:
+        raise LabError("nft is missing; install it: apt-get install nftables")
+    execute([*inside(pid), "nft", "-f", "-"], table)
+
+
 def limit_rate(device: str, pid: int, mbit: int) -> None:
     """At most `mbit` Mbit/s each way; 0 = no limit."""
     for name, where in ((device, None), ("eth0", pid)):
