@@ -104,7 +104,8 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if refused and not outlook.ports and not job.spec.input:
         in_use = f"{where_exit(refused[0])}: its port was in use there; tried again with another"
         return replace(_again(job, "PortInUse", in_use, FailureClass.PORT, now), exit_code=refused[0].exit_code)
-    where = f"on {cause.node}: {cause.reason}"
+    network = cause.failure is FailureClass.NETWORK  # its reason names both nodes
+    where = cause.reason if network else f"on {cause.node}: {cause.reason}"
     if cause.failure in _NEVER_RAN and any(part.started is not None for part in parts):
         cause = replace(cause, failure=FailureClass.NODE_LOST)  # on another node of the job it did
     if cause.failure is FailureClass.NEWCOMER:

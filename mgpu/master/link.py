@@ -150,6 +150,10 @@ class NodeLink:
         else:
             self._threads.spawn(f"tree {name} {self.name}", lambda: self._bring(known, launch.tree, tree, first, task))
 
+    def refuse(self, known: Known, refusal: Refusal, first: bool) -> None:
+        """It is not to begin, for this reason. `first` as in `start`."""
+        self._order("start", known.part.key, lambda: self._refused(known, refusal, first))
+
     def _bring(self, known: Known, digest: str, tree: Source, first: bool, start: Callable[[], None]) -> None:
         """The tree, then `start`. It may take long, so it holds up no other order; several jobs that want the same one
         wait for the first of them."""

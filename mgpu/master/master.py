@@ -16,7 +16,7 @@ from mgpu.core.errors import NotFound, StoreError
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.marks import Order
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part
-from mgpu.core.observation import Node
+from mgpu.core.observation import Node, Observation
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
@@ -30,6 +30,7 @@ from mgpu.master.dispatch import Dispatch
 from mgpu.master.edited import Edited
 from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Word
 from mgpu.master.link import NodeLink
+from mgpu.master.preflight import Preflight
 from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
@@ -75,8 +76,9 @@ class Master:
         self._nodes: dict[NodeName, Node] = {}
         self._dispatch = Dispatch(config, store, spool, self._links, self._nodes, policies, clock)
         trees = Trees(store.path.parent / TREES, config.ship_max)
-        self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees)
         threads = threads or SystemThreads()
+        meeting = Preflight(self._links, threads, clock, config.master_ports, self.inbox.wake, self._seen)
+        self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees, meeting)
         self._collector = Collector(self._links, spool, self.inbox, threads)
         # what these alone answer for, of the Control protocol
         residues = Residues(self._links, threads)
@@ -229,8 +231,11 @@ class Master:
             elif isinstance(message, Word):
                 message.done.set_result(None)
 
+    def _seen(self, name: NodeName) -> Observation | None:
+        return self._nodes[name].observation
+
     def _renumbered(self, name: NodeName) -> bool:
-        seen = self._nodes[name].observation
+        seen = self._seen(name)
         return seen is not None and renumbered(seen)
 
     # --- Control ----------------------------------------------------------------------------------------------------

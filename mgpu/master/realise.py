@@ -11,10 +11,13 @@ from typing import BinaryIO
 from mgpu.core import launch
 from mgpu.core.gang import Gang
 from mgpu.core.lifecycle import START_HANGS, News, PartEvent
-from mgpu.core.model import AttemptState, Job, NodeName, Part, PartKey
+from mgpu.core.meeting import Meeting
+from mgpu.core.model import AttemptState, FailureClass, Job, NodeName, Part, PartKey
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Done, Heard, Inbox
 from mgpu.master.link import Known, NodeLink
+from mgpu.master.preflight import Preflight, why_not
+from mgpu.remote.runner import Refusal
 from mgpu.store.trees import Trees
 
 LOOK_SOON_S = 1.0  # while something begins or ends
@@ -40,8 +43,10 @@ class Realiser:
         inbox: Inbox,
         renumbered: Callable[[NodeName], bool],
         trees: Trees,
+        preflight: Preflight,
     ) -> None:
         self._trees = trees
+        self._preflight = preflight
         self._links = links
         self._renumbered = renumbered
         self._inbox = inbox
@@ -96,6 +101,7 @@ class Realiser:
     def realise(self, board: Board, up: Container[NodeName], now: float, monotonic: float) -> float:
         """Give the orders that are due; seconds until the next one may be. `up`: the nodes that answer."""
         self._limits.begin(part.key for _, part in board.parts())
+        self._preflight.follow(board)
         if self._asked is None:
             self._asked = {part.key for _, part in board.parts()}
         for item in board:
@@ -112,10 +118,8 @@ class Realiser:
     def _realise(self, item: Running, part: Part, link: NodeLink, now: float, monotonic: float) -> None:
         known = Known(part, item.attempt.token)
         if part.state is AttemptState.STARTING and not part.ready:
-            if self._first("start", part.key, monotonic):
-                self._limits.started(part.key, item.job.spec.time_limit_s)
-                first = self._first_request(part.key)
-                link.start(known, self._launch(item, part, link), first, self._tree(item.job))
+            if self._is_new("start", part.key):
+                self._begin(item, known, link, monotonic)
             elif self._hangs(part, item.job):
                 self._give_up_start(part, now)
         elif part.state is AttemptState.STARTING and _together(item.parts):
@@ -127,6 +131,20 @@ class Realiser:
                 link.limit(known, item.job.spec.time_limit_s)
         elif part.state is AttemptState.STOPPING and self._repeatedly("stop", part.key, monotonic):
             link.stop(known)
+
+    def _begin(self, item: Running, known: Known, link: NodeLink, monotonic: float) -> None:
+        """Once it is known where its nodes reach each other: that is part of what it is told."""
+        part = known.part
+        meeting = self._preflight.judge(item)
+        if meeting is None or (meeting.failed and part.node != _refused(item, meeting)):
+            return  # the end of that one part is the others' too
+        self._note("start", part.key, monotonic)
+        first = self._first_request(part.key)
+        if meeting.failed:
+            link.refuse(known, Refusal(why_not(meeting), FailureClass.NETWORK), first)
+            return
+        self._limits.started(part.key, item.job.spec.time_limit_s)
+        link.start(known, self._launch(item, part, link, meeting.addresses), first, self._tree(item.job))
 
     def _first_request(self, key: PartKey) -> bool:
         assert self._asked is not None
@@ -150,24 +168,16 @@ class Realiser:
         news = News(part.key, PartEvent.STOP_WANTED, now, stop=START_HANGS, reason="the start hangs")
         self._inbox.put(Heard(part.node, (news,)))
 
-    def _launch(self, item: Running, part: Part, link: NodeLink) -> launch.Launch:
+    def _launch(self, item: Running, part: Part, link: NodeLink, addresses: tuple[str, ...]) -> launch.Launch:
         config = link.config
         world = launch.NodeWorld(
             config.workdir, config.setup, config.env, self._renumbered(part.node), config.login_shell
         )
-        addresses = tuple(self._peer_address(other) for other in item.parts)
         gang = Gang(item.job, item.attempt, part, item.parts, addresses, config.network_interface)
         return launch.render(gang, world)
 
-    def _peer_address(self, part: Part) -> str:
-        link = self._links.get(part.node)
-        return (link.config.network_address if link else "") or part.address
-
-    def _first(self, what: str, key: PartKey, monotonic: float) -> bool:
-        if (what, key) in self._given or (what, key) in self._under_way:
-            return False
-        self._note(what, key, monotonic)
-        return True
+    def _is_new(self, what: str, key: PartKey) -> bool:
+        return (what, key) not in self._given and (what, key) not in self._under_way
 
     def _repeatedly(self, what: str, key: PartKey, monotonic: float) -> bool:
         if (what, key) in self._under_way or monotonic - self._given.get((what, key), -1e9) < AGAIN_S:
@@ -246,6 +256,12 @@ class _Limits:
             for key in [key for key in memory if key not in alive]:
                 del memory[key]
         self._unknown = {key for key in self._unknown or () if key in alive}
+
+
+def _refused(item: Running, meeting: Meeting) -> NodeName:
+    """On which node it is told so that they cannot meet: the one to be avoided, unless it has begun there already."""
+    waiting = [part.node for part in item.parts if part.state is AttemptState.STARTING and not part.ready]
+    return meeting.blamed if meeting.blamed in waiting else waiting[0]
 
 
 def _together(parts: Sequence[Part]) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from mgpu import clock
 
 log = logging.getLogger(__name__)
 
 Task = Callable[[], None]
+T = TypeVar("T")
 
 
 class Line(Protocol):
@@ -25,6 +28,9 @@ class Threads(Protocol):
 
     def line(self, name: str) -> Line: ...
     def spawn(self, name: str, task: Task) -> None: ...
+
+    def together(self, tasks: Sequence[Callable[[], T]], limit_s: float) -> list[T | None]:
+        """All at the same time; None for what is not over in time, and then nothing ends it. None of them raises."""
 
 
 class Worker:
@@ -62,3 +68,17 @@ class SystemThreads:
 
     def spawn(self, name: str, task: Task) -> None:
         threading.Thread(target=task, name=name, daemon=True).start()
+
+    def together(self, tasks: Sequence[Callable[[], T]], limit_s: float) -> list[T | None]:
+        answers: list[T | None] = [None] * len(tasks)
+
+        def run(at: int) -> None:
+            answers[at] = tasks[at]()
+
+        threads = [threading.Thread(target=run, args=(at,), daemon=True) for at in range(len(tasks))]
+        deadline = clock.monotonic() + limit_s
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.0, deadline - clock.monotonic()))
+        return list(answers)

@@ -21,6 +21,7 @@ from mgpu.core.smi.gpus import FIELDS
 from mgpu.remote.channel import CHUNK
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.feed import Feed
+from mgpu.remote.peers import Peers, ShellPeers
 from mgpu.remote.session import NodeSession
 from mgpu.remote.shell import Follow, NodeShell, Offsets, Reply
 from mgpu.remote.wire import encode, encode_text
@@ -63,6 +64,8 @@ class Runner(Protocol):
 
     @property
     def address(self) -> str: ...
+    @property
+    def peers(self) -> Peers: ...
     def start(self, key: str, token: str, uuids: Sequence[DeviceUuid], launch: Launch) -> Refusal | None: ...
     def look(self, keys: Sequence[str]) -> NodeAnswer: ...
     def stop(self, key: str, token: str, reason: str) -> str: ...
@@ -90,6 +93,7 @@ class ShellRunner:
 
     def __init__(self, session: NodeSession) -> None:
         self._session = session
+        self.peers: Peers = ShellPeers(session)
         self._events: NodeShell | None = None
         self._fields = FIELDS  # without those that this node's driver has turned down
 

@@ -49,28 +49,43 @@ PARTS = (
         "serve/bounded",
         "serve/probe",
         "serve/residue",
+        "serve/peers",
         "serve/loop",
     ),
 )
 
 
+# In other languages than the shell's, for nodes that have these: kept in variables of their names.
+TEXTS = ("meet.pl", "meet.py")
+
+
 @lru_cache(maxsize=1)
 def parts() -> tuple[bytes, ...]:
     """Without comments and indentation."""
-    folder = files("mgpu.remote").joinpath("node")
-    texts = ("".join(folder.joinpath(f"{name}.sh").read_text("ascii") for name in names) for names in PARTS)
+    texts = ("".join(_read(f"{name}.sh") for name in names) for names in PARTS)
     return tuple(map(_stripped, texts))
 
 
-def _stripped(text: str) -> bytes:
-    lines = (line.strip() for line in text.splitlines())
+@lru_cache(maxsize=1)
+def texts() -> bytes:
+    """Without comments; indentation means something in one of them."""
+    made = ((name.replace(".", "_"), _read(f"serve/{name}")) for name in TEXTS)
+    return b"".join(b"%b=%b\n" % (name.encode(), _quoted(_stripped(text, indented=True))) for name, text in made)
+
+
+def _read(name: str) -> str:
+    return files("mgpu.remote").joinpath(f"node/{name}").read_text("ascii")
+
+
+def _stripped(text: str, indented: bool = False) -> bytes:
+    lines = (line.rstrip() if indented else line.strip() for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#")).encode()
 
 
 def program() -> bytes:
     """The node's half as it travels. The first two parts are kept in variables there, for the shells that need them."""
     job, watch, serve = parts()
-    return b'program=%b\nwatch=%b\neval "$program;$watch"\n%b' % (_quoted(job), _quoted(watch), serve)
+    return b'program=%b\nwatch=%b\n%beval "$program;$watch"\n%b' % (_quoted(job), _quoted(watch), texts(), serve)
 
 
 def _quoted(text: bytes) -> bytes:

@@ -14,6 +14,8 @@ from mgpu.store.spool import Spool
 from tests.sim.node import VirtualNode
 from tests.sim.truth import Story, Truth
 
+FOR_GOOD = {"directory", "network"}  # failures that no waiting mends: the job may end with the first
+COSTLY = (*FOR_GOOD, "node", "stopped", "node_lost")
 FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 MOST_FAILURES = 5  # retries.max
 SETTLED_S = 150.0  # after the last fault: then every node was looked at again
@@ -187,8 +189,8 @@ class Books:
             for row in self.rows("SELECT number, failure FROM attempts WHERE job_id = ? ORDER BY number", job["job_id"])
         ]
         # all that node trouble may cost, whether or not the command ran
-        before = [failure for _, failure in failures if failure in ("node", "directory", "stopped", "node_lost")]
-        if job["reason"] == "LaunchFailed" and len(before) <= MOST_FAILURES and "directory" not in before:
+        before = [failure for _, failure in failures if failure in COSTLY]
+        if job["reason"] == "LaunchFailed" and len(before) <= MOST_FAILURES and not FOR_GOOD & {*before}:
             self._truth.violate(f"{name} after {failures}")
         own = sum(failure == "exit" for _, failure in failures)
         again = self._may_run_again(job)

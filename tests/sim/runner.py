@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from mgpu.core.launch import Launch
+from mgpu.core.meeting import Door
 from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer
 from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.peers import Target
 from mgpu.remote.runner import ProbeWanted, Refusal, Source
 from tests.sim.node import VirtualNode, answer
 from tests.sim.world import Crash
@@ -20,6 +22,28 @@ T = TypeVar("T")
 READ_LIMIT = 64  # of a turn: small, so that an output takes several
 LATEST_S = 300.0  # after which bytes sent before a cut no longer arrive
 TIMEOUT_S = 60.0
+
+
+class VirtualPeers:
+    """The way from one node to others: by chance, a wall stands in it."""
+
+    def __init__(self, call: Callable[[str, str, Callable[[], Any]], Any], walled: Callable[[], bool]) -> None:
+        self._call = call
+        self._walled = walled
+
+    @contextlib.contextmanager
+    def listening(self, nonce: str, ports: Sequence[int], limit_s: int) -> Iterator[Door | str]:
+        yield self._call("listen", "", lambda: Door("perl", ports[0]))
+
+    def reach(self, targets: Sequence[Target], limit_s: int) -> dict[tuple[str, int], str] | None:
+        said = self._call("reach", "", lambda: "Connection timed out" if self._walled() else "ok")
+        return {(target.address, target.port): said for target in targets}
+
+    def run(self, text: str, limit_s: int, shell: str = "sh") -> tuple[int, str]:
+        return self._call("run", "", lambda: (0, ""))
+
+    def marked(self, nonce: str, directories: Sequence[str]) -> contextlib.AbstractContextManager[tuple[bool, ...]]:
+        raise NotImplementedError("nobody looks for shared directories in the simulation")
 
 
 class VirtualRunner:
@@ -33,6 +57,10 @@ class VirtualRunner:
     @property
     def address(self) -> str:
         return f"10.0.0.{self._node.name[1:]}"
+
+    @property
+    def peers(self) -> VirtualPeers:
+        return VirtualPeers(self._call, lambda: self._world.chance(self._node.weather.walled))
 
     def start(self, key: str, token: str, uuids: Sequence[DeviceUuid], launch: Launch) -> Refusal | None:
         return self._call("start", key, lambda: self._node.start(key, token, tuple(uuids), launch))

@@ -46,6 +46,8 @@ class Weather:
     held: float = 0.0
     depends: float = 0.0
     requeued: float = 0.0
+    # of a node's calls to others
+    walled: float = 0.0
 
 
 _RANGES = {
@@ -54,11 +56,17 @@ _RANGES = {
     "given_up": 0.5,
     "node_fails": 0.2, "no_directory": 0.1, "hangs": 0.05, "supervisor_killed": 0.1, "runner_killed": 0.1,
     "unkillable": 0.05, "crash": 0.01, "restart": 1.0, "store_full": 0.1, "spool_full": 0.1, "slow": 0.1,
-    "drained": 0.5, "held": 0.4, "depends": 0.6, "requeued": 0.6,
+    "drained": 0.5, "held": 0.4, "depends": 0.6, "requeued": 0.6, "walled": 0.2,
 }  # fmt: skip
 
 KINDS = tuple(field.name for field in fields(Weather))
-_LATER = ("drained", "held", "depends", "requeued")  # drawn after the others, so that seeds mean what they meant
+_LATER = (
+    "drained",
+    "held",
+    "depends",
+    "requeued",
+    "walled",
+)  # drawn after the others, so that seeds mean what they meant
 _FIRST = tuple(kind for kind in KINDS if kind not in _LATER)
 CALM = Weather()
 

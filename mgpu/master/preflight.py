@@ -1,0 +1,192 @@
+"""Whether the nodes of a job reach each other: looked at before the first start on them, and remembered.
+
+Ranks that cannot reach each other hang until their library gives up, often after half an hour. So an attempt on nodes
+that were not looked at together lately waits for a look, and only then its parts are started: with the addresses at
+which they were really reached, or not at all. What could not be looked at keeps nobody from starting.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mgpu.clock import Clock
+from mgpu.core.meeting import Call, Meeting, Pair, Side, one_machine, pairs_of, settle
+from mgpu.core.model import JobId, NodeName, Part
+from mgpu.core.observation import Observation
+from mgpu.master.board import Board, Running
+from mgpu.master.calling import Calling
+from mgpu.master.link import NodeLink
+from mgpu.master.worker import Threads
+
+log = logging.getLogger(__name__)
+
+GOOD_S = 86_400.0  # what went well is believed for so long
+BAD_S = 60.0  # and what did not, or could not be tried
+MOST_LOOKS = 2  # for an attempt: a node may have come back from a reboot meanwhile
+MORE = "a firewall? network.address in the inventory names another address; mgpu preflight -w {} says more"
+
+AttemptKey = tuple[JobId, int]
+
+
+PairBasis = tuple[Side, Side, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What is known of nodes beforehand: with anything else, a look would see something else."""
+
+    sides: Mapping[NodeName, Side]
+    one_machine: bool
+
+    def of(self, pair: Pair) -> PairBasis:
+        return self.sides[pair[0]], self.sides[pair[1]], self.one_machine
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was last seen of a pair."""
+
+    at: float
+    basis: PairBasis
+    calls: tuple[Call, ...]
+
+    def holds(self, basis: PairBasis, now: float) -> bool:
+        well = all(not call.doubt for call in self.calls) and not any(call.failed for call in self.calls)
+        return self.basis == basis and now - self.at < (GOOD_S if well else BAD_S)
+
+
+class Preflight:
+    """`judge`, `follow` and `forget` belong to the tick; the others may be called from any thread."""
+
+    def __init__(
+        self,
+        links: Mapping[NodeName, NodeLink],
+        threads: Threads,
+        clock: Clock,
+        ports: tuple[int, int],
+        wake: Callable[[], None],
+        seen: Callable[[NodeName], Observation | None],
+    ) -> None:
+        self._links = links
+        self._threads = threads
+        self._clock = clock
+        self._ports = ports
+        self._wake = wake
+        self._seen = seen
+        self._taken: frozenset[int | None] = frozenset()
+        self._lock = threading.Lock()
+        self._known: dict[Pair, _Known] = {}
+        self._looking: set[AttemptKey] = set()
+        self._settled: dict[AttemptKey, Meeting] = {}
+        self._looks: dict[AttemptKey, int] = {}
+
+    # --- for the tick -----------------------------------------------------------------------------------------------
+
+    def judge(self, item: Running) -> Meeting | None:
+        """Where the ranks of an attempt reach each other; None = that is being looked at, and wakes the master."""
+        parts = item.parts
+        if len(parts) == 1 or any(part.node not in self._links for part in parts):
+            return Meeting(tuple(map(self._believed, parts)))
+        key = item.job.job_id, item.attempt.number
+        if key in self._settled:
+            return self._settled[key]
+        names = [part.node for part in parts]
+        calls = self._calls(names)
+        if calls is not None:
+            self._settled[key] = settle(names, calls)
+        elif self._looks.get(key, 0) >= MOST_LOOKS:
+            self._settled[key] = Meeting(tuple(map(self._believed, parts)))
+        else:
+            self._begin(key, names)
+        return self._settled.get(key)
+
+    def follow(self, board: Board) -> None:
+        """What is going on: ports that are spoken for, and attempts that need no memory any more."""
+        self._taken = frozenset(item.attempt.port for item in board)
+        for memory in (self._settled, self._looks):
+            if memory:
+                alive = {(item.job.job_id, item.attempt.number) for item in board}
+                for key in memory.keys() - alive:
+                    del memory[key]
+
+    def _begin(self, key: AttemptKey, names: Sequence[NodeName]) -> None:
+        with self._lock:
+            if key in self._looking:
+                return
+            self._looking.add(key)
+        self._looks[key] = self._looks.get(key, 0) + 1
+
+        def task() -> None:
+            try:
+                self.look(names, fresh=False)
+            finally:
+                with self._lock:
+                    self._looking.discard(key)
+                self._wake()
+
+        self._threads.spawn(f"calls {key[0]}.{key[1]}", task)
+
+    def _believed(self, part: Part) -> str:
+        link = self._links.get(part.node)
+        return (link.config.network_address if link else "") or part.address
+
+    # --- for anybody ------------------------------------------------------------------------------------------------
+
+    def look(self, names: Sequence[NodeName], fresh: bool) -> list[Call]:
+        """Have them call each other. `fresh`: also those pairs of which is known how they stand."""
+        basis = self._basis(names)
+        pairs = [pair for pair in pairs_of(names) if fresh or self._known_of(pair, basis) is None]
+        taking_part = {name for pair in pairs for name in pair}
+        peers = {name: self._links[name].runner.peers for name in taking_part}
+        calling = Calling(peers, self._threads, self._ports, self._taken)
+        calls = calling.calls([basis.sides[name] for name in names if name in taking_part], pairs, basis.one_machine)
+        self._remember(calls, basis)
+        for call in calls:
+            if call.failed:
+                log.info("%s", call.words())
+        return calls
+
+    def _remember(self, calls: Iterable[Call], basis: _Basis) -> None:
+        of: dict[Pair, list[Call]] = {}
+        for call in calls:
+            of.setdefault((call.source, call.target), []).append(call)
+        now = self._clock.monotonic()
+        with self._lock:
+            for pair, made in of.items():
+                self._known[pair] = _Known(now, basis.of(pair), tuple(made))
+
+    def _calls(self, names: Sequence[NodeName]) -> list[Call] | None:
+        """Of all pairs, as far as is known; None = something is not."""
+        found: list[Call] = []
+        basis = self._basis(names)
+        for pair in pairs_of(names):
+            known = self._known_of(pair, basis)
+            if known is None:
+                return None
+            found += known
+        return found
+
+    def _known_of(self, pair: Pair, basis: _Basis) -> tuple[Call, ...] | None:
+        with self._lock:
+            known = self._known.get(pair)
+        if known is None or not known.holds(basis.of(pair), self._clock.monotonic()):
+            return None
+        return known.calls
+
+    def _basis(self, names: Sequence[NodeName]) -> _Basis:
+        sides = {name: self._side(name) for name in names}
+        return _Basis(sides, one_machine(sides.values()))
+
+    def _side(self, name: NodeName) -> Side:
+        link, seen = self._links[name], self._seen(name)
+        return Side(name, link.config.network_address, link.address, seen.boot_id if seen else "")
+
+
+def why_not(meeting: Meeting) -> str:
+    """In a line, with what to do."""
+    assert meeting.failed is not None
+    first, second = sorted((meeting.failed.source, meeting.failed.target))
+    return f"{meeting.failed.words()} ({MORE.format(f'{first},{second}')})"
