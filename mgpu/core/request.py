@@ -82,7 +82,7 @@ def parse_submission(
     ask = ask_for(request, nodes)
     if ask.impossible:
         raise RequestError(ask.impossible)
-    command = LAUNCHERS[launcher].settle(command, ask.sizes)
+    settled = LAUNCHERS[launcher].settle(command, ask.sizes)
     notices += filter(None, [uneven(ask.sizes)])
     account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)
     indices, array_notices = _bounded(_array(options, command, kind), request)
@@ -91,7 +91,7 @@ def parse_submission(
     retries = read.whole(options, "retries", "--retries", 0, 1000) or 0
     retry_notices = ["not tried again, whatever --retries says: its stdin is given once"] if given and retries else []
     spec = JobSpec(
-        command=command,
+        command=settled,
         request=request,
         name=name_of(options, command),
         kind=kind,

@@ -46,12 +46,15 @@ from mgpu.core.plan import (
 )
 from mgpu.core.ports import meeting_port
 from mgpu.core.queue import Queue
+from mgpu.core.shape import shape_of
+from mgpu.core.tasks import uneven
 from mgpu.core.views import node_view
 from mgpu.core.waits import Plan
 from mgpu.master.absorb import WHO
 from mgpu.master.board import Board
 from mgpu.master.use import Use, owner_of
 from mgpu.ops import arrays
+from mgpu.ops.output import NOTICE
 from mgpu.store.writing import HoldConflict, Writer
 
 FRESH_S = 5.0
@@ -373,6 +376,8 @@ def _place(writer: Writer, job: Job, start: Start, grounds: Grounds, now: float)
     writer.add_attempt(attempt, parts)
     placed_job = lifecycle.place(job, number, now)
     writer.save_job(placed_job, job)
+    if not shape_of(job.spec.request).sizes and (told := uneven([len(part.uuids) for part in parts])):
+        writer.audit(Audit(now, WHO, NOTICE, job.job_id, None, told))
     where = "; ".join(f"{part.node}:{','.join(map(str, part.devices))}" for part in parts)
     writer.audit(Audit(now, WHO, "placed", job.job_id, None, where))
     return placed_job

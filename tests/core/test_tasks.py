@@ -13,8 +13,8 @@ from mgpu.core.shape import shape_of
 from tests.core.test_request import NODES, payload
 
 
-def parsed(options: dict[str, str], kind: str = "srun") -> tuple[JobSpec, list[str]]:
-    return parse_submission(payload(options, kind=kind), NODES, {}, "bob")
+def parsed(options: dict[str, str], **top: Any) -> tuple[JobSpec, list[str]]:
+    return parse_submission(payload(options, **top), NODES, {}, "bob")
 
 
 TASKS = [

@@ -49,6 +49,13 @@ def test_shapes(cluster: Cluster) -> None:
     assert {options: shown(cluster, *options.split()) for options in SHAPES} == SHAPES
 
 
+def test_uneven_numbers_of_gpus_are_told_as_soon_as_they_are_known(cluster: Cluster) -> None:
+    for options, counts in (("-G 7", "4, 3"), ("-N 2 -G 3", "2, 1"), ("-N 2 -G 4", ""), ("-G 3", "")):
+        told = [line for line in cluster("srun", *options.split(), "true").told if "uneven" in line]
+        assert len(told) == bool(counts), options
+        assert not told or f"({counts}): many launchers hang on that" in told[0]
+
+
 def test_ranks_know_each_other(cluster: Cluster) -> None:
     line = "echo $MGPU_RANK $MGPU_NNODES $MGPU_GPUS $MGPU_NODELIST $MASTER_ADDR $MASTER_PORT $SLURM_NODEID"
     first, second = sorted(cluster("srun", "-Q", "-N", 2, "sh", "-c", line).lines)
