@@ -25,6 +25,7 @@ XDG = {
     "XDG_CACHE_HOME": ".cache",
 }
 LabMaker = Callable[..., Lab]
+OF_THE_TESTS = {"MGPU_TORCH"}  # what scripts/test says of this machine
 
 # Hypothesis measures time too: on a machine under load a right answer would come too late.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any module of ours is loaded, since some may read the environment once."""
-    for name in [name for name in os.environ if name.startswith(("MGPU_", "SLURM_"))]:
+    for name in [name for name in os.environ if name.startswith(("MGPU_", "SLURM_")) and name not in OF_THE_TESTS]:
         del os.environ[name]
     for name in ("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "CONDA_PREFIX", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES"):
         os.environ.pop(name, None)
