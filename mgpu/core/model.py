@@ -292,6 +292,10 @@ class Attempt:
     reason: str = ""
     port: int | None = None  # where its ranks meet, on the node of rank 0: no other attempt has it at the same time
 
+    def token_of(self, part: Part) -> str:
+        """What the processes of a part are known by: two nodes may be one machine."""
+        return f"{self.token}{part.rank:04x}" if part.rank else self.token
+
 
 HELD_BY_USER, HELD_BY_ADMIN = "JobHeldUser", "JobHeldAdmin"
 GIVEN_UP = "GIVEN_UP"  # a part's stop: an operator's word

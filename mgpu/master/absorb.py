@@ -50,7 +50,7 @@ class Absorber:
         self.changed: set[JobId] = set()
         self.nodes: dict[NodeName, Node] = {}  # those that have changed
         self._known: Mapping[NodeName, Node] = {}
-        self.ended: list[tuple[Part, str]] = []  # with the attempt's token
+        self.ended: list[tuple[Part, str]] = []  # with its token
         self.finished: list[Part] = []  # ended and collected: their run directories can go
 
     def absorb(self, messages: Iterable[Message], nodes: Mapping[NodeName, Node]) -> None:
@@ -173,7 +173,7 @@ class Absorber:
             for was, part in zip(before.parts, after.parts, strict=True):
                 if was != part:
                     self._writer.save_part(part, was)
-                    self._note_end(was, part, after.attempt.token)
+                    self._note_end(was, part, after.attempt.token_of(part))
             if after.attempt != before.attempt:
                 self._writer.save_attempt(after.attempt, before.attempt)
             if after.job != before.job:

@@ -38,7 +38,7 @@ EVENTS_PAUSE_S = 2.0  # before the events file is opened again
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A part with the token of its attempt: what a look has to be compared with."""
+    """A part with its token: what a look has to be compared with."""
 
     part: Part
     token: str

@@ -125,7 +125,7 @@ def _view(entry: NodeConfig, seen: _Seen) -> NodeView:
 
 def _tokens(board: Board) -> dict[str, tuple[JobId, NodeName]]:
     held = [(item, part) for item, part in board.parts() if part.state.holds_devices]
-    return {item.attempt.token: (item.job.job_id, part.node) for item, part in held}
+    return {item.attempt.token_of(part): (item.job.job_id, part.node) for item, part in held}
 
 
 def _holds(board: Board) -> dict[NodeName, NodeHolds]:
@@ -140,7 +140,7 @@ def _holds(board: Board) -> dict[NodeName, NodeHolds]:
             continue
         job_id = item.job.job_id
         devices.setdefault(part.node, {}).update(dict.fromkeys(part.uuids, job_id))
-        tokens.setdefault(part.node, {})[item.attempt.token] = job_id
+        tokens.setdefault(part.node, {})[item.attempt.token_of(part)] = job_id
         if part.pid is not None:
             sessions.setdefault(part.node, {})[part.pid] = job_id
         asked.setdefault(part.node, {})[job_id] = item.job.spec.request, len(part.uuids)

@@ -112,11 +112,11 @@ class Realiser:
                 if part.state is not AttemptState.ENDED:
                     self._realise(item, part, link, now, monotonic)
                 elif part.owes_fence and part.node in up and self._repeatedly("stop", part.key, monotonic):
-                    link.stop(Known(part, item.attempt.token))
+                    link.stop(Known(part, item.attempt.token_of(part)))
         return self._look(board, monotonic)
 
     def _realise(self, item: Running, part: Part, link: NodeLink, now: float, monotonic: float) -> None:
-        known = Known(part, item.attempt.token)
+        known = Known(part, item.attempt.token_of(part))
         if part.state is AttemptState.STARTING and not part.ready:
             if self._is_new("start", part.key):
                 self._begin(item, known, link, monotonic)
@@ -199,7 +199,7 @@ class Realiser:
         for name in self._looks.keys() - on.keys():
             del self._looks[name]
         for name, there in on.items():
-            parts = [Known(part, item.attempt.token) for item, part in there if part.state.holds_devices]
+            parts = [Known(part, item.attempt.token_of(part)) for item, part in there if part.state.holds_devices]
             link = self._links.get(name)
             if not parts or link is None:
                 self._looks.pop(name, None)

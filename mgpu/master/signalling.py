@@ -35,7 +35,9 @@ class Signaller:
             job = reader.job(job_id)
             attempt = reader.attempt(job_id, job.attempt) if job else None
             parts = reader.parts(job_id, attempt.number) if attempt else []
-        return [Known(part, attempt.token) for part in parts if attempt and part.state is not AttemptState.ENDED]
+        return [
+            Known(part, attempt.token_of(part)) for part in parts if attempt and part.state is not AttemptState.ENDED
+        ]
 
     def _begin(self, known: Known, word: str) -> Future[str]:
         told: Future[str] = Future()

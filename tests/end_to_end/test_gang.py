@@ -13,6 +13,7 @@ from mgpu.core.model import JobId
 from mgpu.core.ports import meeting_port
 from tests.end_to_end.cluster import QUICK, Cluster, until
 from tests.end_to_end.conftest import ClusterMaker
+from tests.conftest import LabMaker
 from tests.lab import Lab, Settings
 
 LISTEN = """
@@ -174,3 +175,10 @@ def test_a_command_that_finds_its_port_in_use_is_tried_once_more(gang: Cluster) 
     )
     failed = gang.await_job(always, "FAILED")
     assert (failed["attempt"], failed["exit_code"], failed["failed_rank"]) == (2, 1, 0)
+
+
+def test_two_nodes_of_one_machine_do_not_end_each_other(make_lab: LabMaker, make_cluster: ClusterMaker) -> None:
+    """What is left of one part is looked for by its token, and the other's processes are here too."""
+    cluster = make_cluster(make_lab(nodes=2, gpus=1, mode="loopback"))
+    ran = cluster("srun", "-Q", "-N", 2, "sh", "-c", "sleep $((2 * MGPU_RANK)); echo $MGPU_RANK")
+    assert sorted(ran.lines) == ["0", "1"]

@@ -79,7 +79,7 @@ def test_each_node_of_the_job_is_told(store: Store) -> None:
     job_id = running(store, AttemptState.RUNNING, AttemptState.STOPPING, AttemptState.ENDED)
     lines = [Line("sent"), Line("ended"), Line("sent")]
     assert send(store, job_id, *lines) == ""
-    assert [line.sent for line in lines] == [[("ab" * 16, "S:10")], [("ab" * 16, "S:10")], []]
+    assert [line.sent for line in lines] == [[("ab" * 16, "S:10")], [(f"{'ab' * 16}0001", "S:10")], []]
 
 
 def test_one_that_nobody_got_says_why(store: Store) -> None:
