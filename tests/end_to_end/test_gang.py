@@ -11,9 +11,9 @@ import pytest
 
 from mgpu.core.model import JobId
 from mgpu.core.ports import meeting_port
+from tests.conftest import LabMaker
 from tests.end_to_end.cluster import QUICK, Cluster, until
 from tests.end_to_end.conftest import ClusterMaker
-from tests.conftest import LabMaker
 from tests.lab import Lab, Settings
 
 LISTEN = """
