@@ -5,6 +5,7 @@ The caller holds the lock of the state directory (mgpu.client.lock): there is on
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
@@ -29,16 +30,19 @@ from mgpu.ops import trees
 from mgpu.ops.context import Caller, Context
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
+from mgpu.systemd import Systemd
 
 log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.0005  # streams and the tick share the interpreter: 5 times quicker answers for one line
 STILL_S = 1.0  # a pass is complete when nothing has moved for so long
 TICK_LIMIT_S = 120.0
+ANEW = -1  # no exit status: the program is to be run anew in our place
 
 
 def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
-    """Be the master until SIGTERM, ^C or `mgpu stop`; a personal one also ends when idle. Jobs run on without it.
+    """Be the master until SIGTERM, ^C or `mgpu stop`; a personal one also ends when idle. Jobs run on without it. The
+    exit status, or ANEW.
 
     Raises ConfigError, and StoreError if the database cannot be used.
     """
@@ -46,10 +50,14 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
     def over(master: Master, settings: Config) -> bool:
         return personal and master.idle_for() > settings.idle_exit_s
 
+    systemd = Systemd(os.environ)
+    if systemd.watchdog_s < float("inf"):
+        faulthandler.enable()  # it ends one that hangs by SIGABRT: then each thread says where it stands
+    _log_to_stderr(systemd.has_our_stderr())
     settings, before = config.load(config_path), None
     while True:
         try:
-            after = _serve(settings, state_dir, over)
+            after = _serve(settings, state_dir, over, systemd)
         except ConfigError as error:
             if before is None:
                 raise
@@ -59,6 +67,7 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
         if after is None:
             return 0
         if isinstance(after, int):
+            os.environ.update(systemd.variables if after == ANEW else {})
             return after
         before, settings = settings, after
 
@@ -71,14 +80,16 @@ def tick(config_path: Path | None, state_dir: Path) -> int:
         limit = TICK_LIMIT_S + 2 * settings.probe_timeout_s
         return master.still_for() > STILL_S or clock.monotonic() - began > limit
 
-    after = _serve(config.load(config_path), state_dir, over)
-    return after if isinstance(after, int) else 0
+    _log_to_stderr(level=logging.WARNING)  # one a minute would say the same each time
+    after = _serve(config.load(config_path), state_dir, over, Systemd(os.environ))
+    return after if isinstance(after, int) and after != ANEW else 0
 
 
-def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], bool]) -> int | Config | None:
-    """Until its end: the exit status of a trouble, None, or the configuration that another master is to go by."""
+def _serve(
+    settings: Config, state_dir: Path, over: Callable[[Master, Config], bool], systemd: Systemd
+) -> int | Config | None:
+    """Until its end: the exit status of a trouble, ANEW, None, or the configuration that another master is to go by."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    _log_to_stderr()
     os.umask(0o077)
     leave_launcher()
     for warning in settings.warnings:
@@ -98,21 +109,26 @@ def _serve(settings: Config, state_dir: Path, over: Callable[[Master, Config], b
     trees.tidy(context)
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
+    systemd.tell("READY=1", f"STATUS=mgpu {mgpu.__version__}, {len(settings.nodes)} nodes")
     try:
         while not master.stopping.is_set() and not over(master, settings):
             if _identities(anchors) != held:
                 log.error("%s was emptied or moved: its master ends, jobs run on", state_dir)
                 return 69
-            master.inbox.wait(master.tick())
+            pause_s = master.tick()
+            systemd.alive(clock.monotonic())
+            master.inbox.wait(min(pause_s, systemd.watchdog_s))
     finally:
+        stays = master.restarting or master.successor is not None
+        systemd.tell("RELOADING=1" if stays else "STOPPING=1", f"MONOTONIC_USEC={int(1e6 * clock.monotonic())}")
         master.leave()
         # the socket goes first, so that nobody asks a master that is on its way out
         server.stop()
         master.close()
         store.close()
-        if master.successor is None:
+        if not stays:
             log.info("master of %s ends; jobs run on", state_dir)
-    return master.successor
+    return ANEW if master.restarting else master.successor
 
 
 def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:
@@ -147,13 +163,13 @@ def _take_signals(master: Master, context: Context) -> None:
         signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, daemon=True).start())
 
 
-def _log_to_stderr() -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
-    )
+def _log_to_stderr(journal: bool = False, level: int = logging.INFO) -> None:
+    """`journal`: it is the system's, which knows the time, and reads how serious a line is from its beginning."""
+    if journal:
+        for number, syslog in ((logging.INFO, 6), (logging.WARNING, 4), (logging.ERROR, 3)):
+            logging.addLevelName(number, f"<{syslog}>")
+    form = "%(levelname)s%(message)s" if journal else "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=level, format=form, datefmt="%Y-%m-%d %H:%M:%S")
     # paramiko reports each lost link with a traceback; we tell it in one line ourselves
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)
     logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -33,6 +33,7 @@ from mgpu.ops import (
     reload,
     requeue,
     residue,
+    restart,
     signal,
     status,
     submit,
@@ -45,7 +46,7 @@ BODY_LIMIT = 8 << 20
 TREE_PIECE_B = 1 << 18
 QUICK_THREADS = 8
 WIDE_THREADS = 16
-ANY_CONFIG = ("/v1/status", "/v1/stop")
+WAYS_OUT = ("/v1/status", "/v1/stop", "/v1/restart")
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -69,6 +70,7 @@ class OtherConfig(MgpuError):
 _STATUS: tuple[tuple[type[MgpuError], HTTPStatus], ...] = (
     (OtherConfig, HTTPStatus.CONFLICT),
     (reload.CannotReload, HTTPStatus.CONFLICT),
+    (restart.CannotRestart, HTTPStatus.CONFLICT),
     (chosen.AlreadyEnded, HTTPStatus.CONFLICT),
     (RequestError, HTTPStatus.BAD_REQUEST),
     (NotAllowed, HTTPStatus.FORBIDDEN),
@@ -116,6 +118,7 @@ class _Routes:
             web.get("/v1/status", self._status),
             web.post("/v1/stop", self._stop),
             web.post("/v1/reload", self._reload),
+            web.post("/v1/restart", self._restart),
             web.post("/v1/jobs", self._submit),
             web.post("/v1/jobs/test", self._test_only),
             web.get("/v1/jobs", self._list_jobs),
@@ -155,7 +158,7 @@ class _Routes:
                 f"this master serves uid {context.owner_uid} alone", "start your own: any mgpu command does"
             )
         meant, ours = request.headers.get("X-Mgpu-Config"), status.config_name(context)
-        if meant is not None and request.path not in ANY_CONFIG and not _same_file(meant, ours):
+        if meant is not None and request.path not in WAYS_OUT and not _same_file(meant, ours):
             raise OtherConfig(
                 f"the master runs with {_config_words(ours)}, this command means {_config_words(meant)}",
                 "`mgpu stop` ends that one (jobs run on), the next command starts one with this; or name the same with "
@@ -180,6 +183,9 @@ class _Routes:
     async def _reload(self, request: web.Request) -> web.Response:
         body = await _body(request)
         return web.json_response(await self._run(reload.reload, self._context, caller_of(request), body))
+
+    async def _restart(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run_widely(restart.restart, self._context, caller_of(request)))
 
     async def _stop(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(status.stop, self._context, caller_of(request)))

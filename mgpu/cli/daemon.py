@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from pathlib import Path
 
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option, command
 from mgpu.client import start
 from mgpu.client.http import MasterError
-from mgpu.client.lock import AlreadyRunning, master_lock
+from mgpu.client.lock import AlreadyRunning, hand_on, master_lock
 
 EXAMPLES = """
 Examples:
@@ -42,7 +44,7 @@ def as_master(session: Session, work: str, *details: bool) -> int:
     to say that it is held costs nothing then. Raises MasterError."""
     location = session.location_here()
     start.make_state_dir(location.state_dir)
-    with master_lock(location.state_dir):
+    with master_lock(location.state_dir) as lock:
         gc.disable()  # of what modules are made of nothing ever becomes free: to look for it costs a tenth of the start
         import mgpu.daemon
         from mgpu.core.errors import MgpuError
@@ -51,6 +53,10 @@ def as_master(session: Session, work: str, *details: bool) -> int:
         gc.enable()
         config = Path(location.config) if location.config else None
         try:
-            return int(getattr(mgpu.daemon, work)(config, Path(location.state_dir), *details))
+            status = int(getattr(mgpu.daemon, work)(config, Path(location.state_dir), *details))
         except MgpuError as error:
             raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        if status == mgpu.daemon.ANEW:
+            hand_on(lock)
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        return status

@@ -38,6 +38,7 @@ COMMANDS = {
     "config": ("mgpu.cli.config:config", "Check the configuration."),
     "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),
     "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),
+    "restart": ("mgpu.cli.restart:restart", "Run the master anew, as after an upgrade; jobs run on."),
     "daemon": ("mgpu.cli.daemon:daemon", "Be the master, in the foreground."),
     "dial-stdio": ("mgpu.cli.dial_stdio:dial_stdio", "Connect a client on another machine with the master here."),
     "tick": ("mgpu.cli.tick:tick", "Be the master for one full pass, as from cron."),

@@ -12,6 +12,7 @@ EXAMPLES = """
 Example:
   mgpu status --json
 """
+UNTOLD = ("environment", "instance")
 
 
 @command(examples=EXAMPLES)
@@ -26,7 +27,7 @@ def status(session: Session, /) -> None:
 
 def status_lines(answer: dict[str, Any]) -> list[str]:
     facts = {**answer, "config": answer.get("config") or "none: this machine alone"}
-    facts = {key: value for key, value in facts.items() if value not in ("", [], {}) and key != "environment"}
+    facts = {key: value for key, value in facts.items() if value not in ("", [], {}) and key not in UNTOLD}
     if "started" in facts:
         facts["started"] = local_time(facts["started"])
     if "uptime_s" in facts:

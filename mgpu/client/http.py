@@ -27,6 +27,7 @@ EXIT_CODES = {
     "error": 1,
     "not_found": 1,
     "already_ended": 1,
+    "cannot_restart": 1,
     "bad_request": 2,
     "bad_config": 2,
     "other_config": 2,

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 
 from mgpu.client.http import MasterError
 
+HANDED_ON = "MGPU_LOCK"  # the number of a descriptor: a master that runs itself anew never lets go of its lock
+
 
 class AlreadyRunning(MasterError):
     """Another master holds it."""
@@ -28,11 +30,11 @@ def lock_path(state_dir: str | os.PathLike[str]) -> str:
 
 
 @contextmanager
-def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[None]:
-    """Held until the block ends. Raises AlreadyRunning, naming who holds it."""
+def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[int]:
+    """Held until the block ends, by the descriptor that it gives. Raises AlreadyRunning, naming who holds it."""
     path = lock_path(state_dir)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = _handed_on(path) or os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise MasterError("store", f"cannot write {path}: {error.strerror}", "name another --state-dir") from error
     try:
@@ -43,9 +45,31 @@ def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[None]:
         with suppress(OSError):  # on a full disk the lock holds as well, it only does not say whose it is
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"pid {os.getpid()}\n".encode(), 0)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def hand_on(descriptor: int) -> None:
+    """To the program that this process runs next."""
+    os.set_inheritable(descriptor, True)
+    os.environ[HANDED_ON] = str(descriptor)
+
+
+def _handed_on(path: str) -> int:
+    """The descriptor of that file which we were given, 0 = none."""
+    number = os.environ.pop(HANDED_ON, "")
+    if not number.isdigit() or int(number) < 3:
+        return 0
+    descriptor = int(number)
+    try:
+        ours, there = os.fstat(descriptor), os.stat(path)
+        if (ours.st_dev, ours.st_ino) != (there.st_dev, there.st_ino):
+            return 0
+        os.set_inheritable(descriptor, False)
+    except OSError:
+        return 0
+    return descriptor
 
 
 def is_held(state_dir: str | os.PathLike[str]) -> bool:

@@ -30,6 +30,7 @@ from mgpu.master.dispatch import Dispatch
 from mgpu.master.edited import Edited
 from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Word
 from mgpu.master.link import NodeLink
+from mgpu.master.outdated import Outdated
 from mgpu.master.preflight import Preflight
 from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
@@ -66,6 +67,7 @@ class Master:
     ) -> None:
         self.inbox = Inbox()
         self.stopping = threading.Event()
+        self.restarting = False  # stopping, for the program anew in this process
         self.successor: Config | None = None  # stopping, for another in this process that goes by this
         self._clock = clock
         self._config = config
@@ -101,6 +103,7 @@ class Master:
         self._troubles = Troubles()
         self._conflicts = Conflicts(store)
         self._edited = Edited(config)
+        self._outdated = Outdated()
         self._busy_at = self._moved_at = self._clock.monotonic()
 
     # --- a pass -----------------------------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ class Master:
         due += [self._realiser.realise(board, answering, now, monotonic)]
         due += [self._probing.begin(monotonic, up), self._dispatch.due, alone]
         self._realiser.forget(board)
-        self._edited.look(monotonic)
+        self._look_for_changes(monotonic)
         if any(True for _ in board) or self._dispatch.waits:
             self._busy_at = monotonic
         return max(0.02, min(due))
@@ -280,6 +283,10 @@ class Master:
         self.successor = config
         self.stop()
 
+    def restart(self) -> None:
+        self.restarting = True
+        self.stop()
+
     def wake(self) -> None:
         self.inbox.wake()
 
@@ -295,8 +302,12 @@ class Master:
         return self._dispatch.what_if(job)
 
     def errors(self) -> Sequence[str]:
-        self._edited.look(self._clock.monotonic())
-        return (*self._troubles.lines(), *([self._edited.notice] if self._edited.notice else ()))
+        self._look_for_changes(self._clock.monotonic())
+        return (*self._troubles.lines(), *filter(None, (self._edited.notice, self._outdated.notice)))
+
+    def _look_for_changes(self, monotonic: float) -> None:
+        self._edited.look(monotonic)
+        self._outdated.look(monotonic)
 
     def idle_for(self) -> float:
         """Seconds since anything was queued, running or watched."""

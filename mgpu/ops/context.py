@@ -137,6 +137,9 @@ class Control(Protocol):
     def reload(self, config: Config) -> None:
         """Another master takes over in this process, with that configuration. Returns at once."""
 
+    def restart(self) -> None:
+        """The program takes over anew in this process, as it lies on the disk now. Returns at once."""
+
     def signal(self, wanted: Sequence[tuple[JobId, str]]) -> dict[JobId, str]:
         """Sends each of these jobs its signal (its number, behind B: to the first process alone, behind S: not to a
         shell that the job began with); job -> why it did not get it, "" = it did."""

@@ -30,6 +30,7 @@ def status(context: Context) -> Json:
     return {
         "version": mgpu.__version__,
         "pid": os.getpid(),
+        "instance": f"{os.getpid()}-{context.started:.6f}",
         "uid": context.owner_uid,
         "database_id": context.store.database_id,
         "config": config_name(context),
