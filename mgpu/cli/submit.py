@@ -16,6 +16,7 @@ Examples:
   mgpu submit -a 0-99%4 -G 1 sweep.sh       100 tasks, 4 at once:
                                             $MGPU_ARRAY_INDEX says which
   mgpu submit --each-line runs.txt -a %8    a task for each line, 8 at once
+  mgpu submit -G 8 --distributed -- train.py   torchrun, a process for each GPU
 
 In the script itself: #SBATCH --gres=gpu:2 --time=1:00:00, or
 #MGPU -G 2 -t 1:00:00.

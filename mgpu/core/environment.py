@@ -58,7 +58,7 @@ def _meeting_point(gang: Gang) -> dict[str, str]:
     where = gang.addresses[0] if gang.several else "127.0.0.1"
     if where and gang.attempt.port:
         values = {"MASTER_ADDR": where, "MASTER_PORT": str(gang.attempt.port)}
-    if gang.interface:
+    if gang.several and gang.interface:
         values |= {"NCCL_SOCKET_IFNAME": gang.interface, "GLOO_SOCKET_IFNAME": gang.interface}
     return values
 

@@ -9,7 +9,7 @@ from typing import Any
 from mgpu.core import payload as read
 from mgpu.core.errors import RequestError
 from mgpu.core.launchers import LAUNCHERS
-from mgpu.core.model import JobKind, LauncherName, Request
+from mgpu.core.model import Command, CommandForm, JobKind, LauncherName, Request
 from mgpu.core.shape import check_shape, shape_of
 
 MOST_TASKS = 256  # on one node
@@ -63,6 +63,15 @@ def _says_nodes(request: Request) -> bool:
     """How many they are, not only how many GPUs."""
     named = request.nodes or request.nodelist or request.pins
     return bool(named) or (request.gpus is not None and bool(request.gpus_per_node))
+
+
+def many_scripts(command: Command, tasks: int | None) -> str:
+    """What is to be said to those who have it otherwise from Slurm; "" = nothing."""
+    if command.form is not CommandForm.SCRIPT or tasks is None or tasks == 1:
+        return ""
+    return (
+        f"{read.shown(command.script_name)} runs {tasks} times on each node, side by side; in Slurm a script runs once"
+    )
 
 
 def uneven(sizes: Sequence[int]) -> str:

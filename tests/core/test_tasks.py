@@ -77,6 +77,13 @@ def test_a_batch_job_says_how_many_on_each_node() -> None:
         parsed({"ntasks": "2"}, kind="batch")
 
 
+def test_a_script_that_runs_more_often_than_in_slurm() -> None:
+    command = {"form": "script", "words": [], "script": "true\n", "script_name": "x.sh"}
+    told = "x.sh runs 2 times on each node, side by side; in Slurm a script runs once"
+    assert parsed({"ntasks_per_node": "2"}, kind="batch", command=command)[1] == [told]
+    assert parsed({"ntasks_per_node": "1"}, kind="batch", command=command)[1] == []
+
+
 def test_a_launcher_is_named_as_one_likes() -> None:
     assert parsed({"launcher": " None "})[0].launcher is LauncherName.NONE
     assert parsed({})[0].launcher is LauncherName.NONE

@@ -48,6 +48,9 @@ def test_scripts_call_it_themselves() -> None:
     for form in (CommandForm.SCRIPT, CommandForm.SHELL, CommandForm.LINES):
         command = Command(form, ("torchrun --nnodes=9 x.py",), "torchrun --nnodes=9 x.py\n")
         assert settle(command, (1,)) is command
+    program = Command(CommandForm.SCRIPT, (), "#!/usr/bin/python3\n", "train.py")
+    with pytest.raises(RequestError, match=r"^train.py goes along as a script, .* write -- train.py$"):
+        settle(program, (1,))
 
 
 AGREE = [

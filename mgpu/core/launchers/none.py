@@ -32,8 +32,6 @@ def variables(gang: Gang) -> dict[str, str]:
         "SLURM_NPROCS": str(tasks * nodes),
         "SLURM_NTASKS_PER_NODE": str(tasks),
         "SLURM_TASKS_PER_NODE": shown,
-        "SLURM_STEP_ID": "0",
-        "SLURM_STEPID": "0",
         "SLURM_STEP_NUM_TASKS": str(tasks * nodes),
         "SLURM_STEP_TASKS_PER_NODE": shown,
         "SLURM_STEP_NUM_NODES": str(nodes),

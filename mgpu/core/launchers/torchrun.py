@@ -36,6 +36,9 @@ _SHORT = {"m": "module", "r": "redirects", "t": "tee", "h": "help"}
 def settle(command: Command, sizes: Sequence[int]) -> Command:
     """With torchrun in front where it is a Python program; its own options are looked at. Whatever else it is may call
     torchrun itself. Raises RequestError."""
+    if command.form is CommandForm.SCRIPT and command.script_name.endswith(".py"):
+        name = shown(command.script_name)
+        raise RequestError(f"{name} goes along as a script, and would be run without torchrun: write -- {name}")
     if command.form is not CommandForm.ARGV:
         return command
     built = _with_torchrun(command)
