@@ -18,12 +18,14 @@ from mgpu.core.retry import LEFTOVER
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer:
-    """The records of one run directory. `alive`: its supervisor still runs. `sizes`: of stdout and stderr."""
+    """The records of one run directory. `alive`: its supervisor still runs. `sizes`: of stdout and stderr. `asks`: what
+    it has asked to be started on the job's other nodes, and has no answer to yet."""
 
     records: Mapping[str, str] = field(default_factory=dict)
     alive: bool = False
     sizes: tuple[int, int] | None = None
     step: str = ""
+    asks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,25 @@ def left_behind(line: str) -> tuple[PartKey, int] | None:
     if numbers[0] is None or numbers[1] is None or words[:1] != ["leftover"] or not words[1:]:
         return None
     return PartKey(JobId(numbers[0]), numbers[1], ANY_RANK), len(words) - 1
+
+
+_ASK = re.compile(r"\d{1,10}\.\d{1,14}", re.ASCII)
+
+
+def is_ask(text: str) -> bool:
+    """As such names are made: what goes into a request is no more than that."""
+    return _ASK.fullmatch(text) is not None
+
+
+def ask_told(line: str) -> tuple[PartKey, str, bool] | None:
+    """One more: `JOB.ATTEMPT ask ID`, or `JOB.ATTEMPT worked ID`; the last: it is the latter."""
+    name, _, rest = line.partition(" ")
+    word, _, ask = rest.partition(" ")
+    job, _, attempt = name.partition(".")
+    numbers = _number(job), _number(attempt)
+    if numbers[0] is None or numbers[1] is None or word not in ("ask", "worked") or not is_ask(ask):
+        return None
+    return PartKey(JobId(numbers[0]), numbers[1], ANY_RANK), ask, word == "worked"
 
 
 def _sizes(text: str) -> tuple[int, int] | None:

@@ -16,13 +16,14 @@ from mgpu.core.model import (
     Job,
     JobKind,
     JobState,
+    LauncherName,
     NodeName,
     Part,
 )
 from mgpu.core.signals import SIGNALS
 
 LEFTOVER = "LEFTOVER"  # a part's stop: its command has ended by itself, what it left behind has to be ended
-GANG = "GANG"  # a part's stop: on another node the job has gone wrong
+GANG = "GANG"  # a part's stop: on another node the job has gone wrong, or is over
 APART_S = 2.0  # by so much the times of two nodes may be wrong against each other
 _NEVER_RAN = (
     *(FailureClass.NEWCOMER, FailureClass.PORT, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.NETWORK),
@@ -73,6 +74,7 @@ def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Ou
     """A job that is to be ended is not tried again, whatever went wrong meanwhile."""
     if job.stop.startswith(RESTART):
         return _restart(job, parts, now)
+    parts = _those_that_count(job, parts)
     verdict = _judge(job, parts, now, rules, outlook)
     if job.stop and verdict.state is JobState.PENDING:
         return _end(
@@ -124,6 +126,18 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if cause.failure is FailureClass.EXIT:
         return _own_exit(job, cause, now, rules, outlook)
     return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
+
+
+def ends_with_rank_0(job: Job) -> bool:
+    """The others only wait for what it has started on their nodes."""
+    return job.spec.launcher is LauncherName.MPI
+
+
+def _those_that_count(job: Job, parts: Sequence[Part]) -> Sequence[Part]:
+    """Where all went well on the node whose end is the job's, nothing counts that came to the others afterwards."""
+    first = parts[0]
+    well = first.exit_code == 0 and first.failure is FailureClass.NONE and not first.stop
+    return parts[:1] if well and ends_with_rank_0(job) else parts
 
 
 def _timed_out(job: Job, parts: Sequence[Part]) -> bool:

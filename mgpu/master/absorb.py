@@ -112,7 +112,8 @@ class Absorber:
         """Told where nobody asked for the job's end: whoever did knows that all of it goes."""
         part = self._board.resolve(message.key, message.node)
         item = part and self._board.get(part.job_id, part.attempt)
-        if part and item and part.node == message.node and not (part.stop or item.job.stop):
+        helped = item and retry.ends_with_rank_0(item.job)  # by what may see a moment later that it is over
+        if part and item and part.node == message.node and not (part.stop or item.job.stop or helped):
             self._audit(NOTICE, part.job_id, part.node, _left(part, message.count))
 
     def _silent(self, message: Silent) -> None:

@@ -48,6 +48,27 @@ class LeftBehind:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """The part on `node` has asked for something to be started on another node of its job. `worked`: no, what it was
+    itself to do for such an ask is done."""
+
+    node: NodeName
+    key: PartKey
+    ask: str
+    worked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What came of a step for an ask of this attempt; None = nobody knows. `words`, or the `text` that was read."""
+
+    key: PartKey
+    ask: str
+    words: tuple[str, ...] | None
+    text: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Silent:
     """The node does not answer: contact with its parts is lost."""
 
@@ -94,7 +115,7 @@ class Ordered:
 
 
 Word = GivenUp | Ordered  # somebody waits until it is stored
-Message = Word | Probed | Heard | LeftBehind | Silent | Collected | Done
+Message = Word | Probed | Heard | LeftBehind | Asked | Step | Silent | Collected | Done
 
 
 class Inbox:

@@ -24,7 +24,7 @@ from mgpu.core.lifecycle import START_HANGS
 from mgpu.core.model import FailureClass, NodeName, Part, PartKey
 from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
-from mgpu.master.inbox import Collected, Done, Heard, Inbox, LeftBehind, Probed, Silent
+from mgpu.master.inbox import Asked, Collected, Done, Heard, Inbox, LeftBehind, Probed, Silent, Step
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import ProbeWanted, Refusal, Runner, Source
@@ -222,6 +222,38 @@ class NodeLink:
 
         self.orders.do(task)
 
+    def read_ask(self, part: Part, ask: str) -> None:
+        """What it asks for; nothing where it asks no more."""
+
+        def task() -> Step:
+            try:
+                text, size = self.runner.read(reconcile.directory_name(part.key), f"spawn/ask.{ask}", 0)
+            except RemoteError as error:
+                if error.trouble is not Trouble.GONE:
+                    raise
+                text, size = b"", 0
+            return Step(part.key, ask, ("read" if len(text) == size else "long",), text)
+
+        self._step(part.key, ask, task)
+
+    def hand(self, known: Known, what: str, ask: str, text: bytes) -> None:
+        """As the runner's."""
+        key = known.part.key
+        name = reconcile.directory_name(key)
+        self._step(key, ask, lambda: Step(key, ask, self.runner.hand(name, known.token, what, ask, text)))
+
+    def _step(self, key: PartKey, ask: str, task: Callable[[], Step]) -> None:
+        def ordered() -> None:
+            step = Step(key, ask, None)
+            try:
+                step = task()
+            except RemoteError as error:
+                self._lost(error)
+            finally:
+                self._inbox.put(step)
+
+        self.orders.do(ordered)
+
     def clean(self, keys: Sequence[PartKey]) -> None:
         """Best effort: what is not cleaned now shows up as residue."""
 
@@ -256,6 +288,10 @@ class NodeLink:
         news = [item for known in parts for item in reconcile.news_of(known.part, known.token, answer)]
         if news:
             self._inbox.put(Heard(self.name, tuple(news)))
+        for known in parts:
+            found = answer.parts.get(reconcile.directory_name(known.part.key))
+            for ask in found.asks if found else ():
+                self._inbox.put(Asked(self.name, known.part.key, ask))
 
     def _order(self, what: str, key: PartKey, task: Callable[[], object]) -> None:
         def ordered() -> None:
@@ -306,6 +342,8 @@ class NodeLink:
             self._inbox.put(Heard(self.name, news))
         elif left := reconcile.left_behind(line):
             self._inbox.put(LeftBehind(self.name, *left))
+        elif ask := reconcile.ask_told(line):
+            self._inbox.put(Asked(self.name, *ask))
 
     def _when(self, uptime: str) -> float:
         """Our time of what the node wrote down as its uptime."""

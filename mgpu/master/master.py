@@ -28,7 +28,7 @@ from mgpu.master.collect import Collector
 from mgpu.master.conflicts import Conflicts
 from mgpu.master.dispatch import Dispatch
 from mgpu.master.edited import Edited
-from mgpu.master.inbox import Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Word
+from mgpu.master.inbox import Asked, Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Step, Word
 from mgpu.master.link import NodeLink
 from mgpu.master.outdated import Outdated
 from mgpu.master.preflight import Preflight
@@ -36,6 +36,7 @@ from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
 from mgpu.master.signalling import Signaller
+from mgpu.master.spawning import Spawner
 from mgpu.master.stdin import Stdins
 from mgpu.master.troubles import Troubles
 from mgpu.master.worker import SystemThreads, Threads
@@ -78,6 +79,7 @@ class Master:
         self._nodes: dict[NodeName, Node] = {}
         self._dispatch = Dispatch(config, store, spool, self._links, self._nodes, policies, clock)
         trees = Trees(store.path.parent / TREES, config.ship_max)
+        self._spawner = Spawner(self._links)
         threads = threads or SystemThreads()
         meeting = Preflight(self._links, threads, clock, config.master_ports, self.inbox.wake, self._seen)
         self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees, meeting)
@@ -156,7 +158,7 @@ class Master:
         alone = self.attendance.end_abandoned()
         board = self._absorb(self._backlog)
         self._dispatch.refresh(board)
-        self._follow_up(self._backlog)
+        self._follow_up(self._backlog, board)
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._dispatch.plan(board, now)
@@ -171,6 +173,7 @@ class Master:
         due = [self._collector.collect(board, monotonic)]
         self.stdins.tend(board)
         due += [self._realiser.realise(board, answering, now, monotonic)]
+        due += [self._spawner.tend(board, monotonic)]
         due += [self._probing.begin(monotonic, up), self._dispatch.due, alone]
         self._realiser.forget(board)
         self._look_for_changes(monotonic)
@@ -183,7 +186,7 @@ class Master:
         return not isinstance(message, Probed) or not self._probing.has_answered(message.node)
 
     def _absorb(self, messages: Sequence[Message]) -> Board:
-        stored = [message for message in messages if not isinstance(message, Done)]
+        stored = [message for message in messages if not isinstance(message, Done | Asked | Step)]
         if not stored:
             with self._store.read() as reader:
                 board = Board.read(reader)
@@ -213,12 +216,14 @@ class Master:
         for job_id in absorber.changed:
             self._spool.notify(job_id)
 
-    def _follow_up(self, messages: Sequence[Message]) -> None:
+    def _follow_up(self, messages: Sequence[Message], board: Board) -> None:
         """What the parts that remember between passes have to know."""
         monotonic = self._clock.monotonic()
         for message in messages:
             if isinstance(message, Done):
                 self._realiser.done(message, monotonic)
+            elif isinstance(message, Asked | Step):
+                self._spawner.heard(message, board, monotonic)
             elif isinstance(message, Heard):
                 for news in message.news:
                     if news.event in (PartEvent.BEGUN, PartEvent.FOUND_ABSENT):

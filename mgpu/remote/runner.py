@@ -15,7 +15,7 @@ from mgpu import clock
 from mgpu.core.launch import Launch
 from mgpu.core.model import DeviceUuid, FailureClass
 from mgpu.core.observation import RawProbe
-from mgpu.core.reconcile import NodeAnswer, PartAnswer, uptime_of
+from mgpu.core.reconcile import NodeAnswer, PartAnswer, is_ask, uptime_of
 from mgpu.core.residue import Residue, parse_residue
 from mgpu.core.smi.gpus import FIELDS
 from mgpu.remote.channel import CHUNK
@@ -72,6 +72,7 @@ class Runner(Protocol):
     def go(self, key: str, word: str) -> str: ...
     def limit(self, key: str, token: str, seconds: int | None) -> None: ...
     def signal(self, key: str, token: str, word: str) -> str: ...
+    def hand(self, key: str, token: str, what: str, ask: str, text: bytes) -> tuple[str, ...]: ...
     def clean(self, keys: Sequence[str]) -> None: ...
     def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]: ...
     def following(
@@ -163,6 +164,16 @@ class ShellRunner:
         if reply.status != "ok":
             raise RemoteError(f"the node sends no signal to {key}: {_words(reply)}")
         return reply.word(0)
+
+    def hand(self, key: str, token: str, what: str, ask: str, text: bytes) -> tuple[str, ...]:
+        """`what` "work" for the part that waits there, or the "answer" to what it has asked for. How that stands:
+        "taken", "worked" and the exit code, "ended" (nobody takes it any more), "absent" (there is none of it, and no
+        text was given)."""
+        word, texts = encode_text(text)
+        reply = self._session.control("hand", key, token, what, ask, word, texts=texts)
+        if reply.status != "ok":
+            raise RemoteError(f"the node takes no {what} for {key}: {_words(reply, 1)}", Trouble.REFUSED)
+        return reply.words
 
     def clean(self, keys: Sequence[str]) -> None:
         self._session.control("clean", *keys)
@@ -299,6 +310,7 @@ def _parse_state(text: str) -> dict[str, PartAnswer]:
     alive: set[str] = set()
     sizes: dict[str, tuple[int, int]] = {}
     steps: dict[str, str] = {}
+    asks: dict[str, list[str]] = {}
     for line in text.splitlines():
         key, _, rest = line.partition(" ")
         name, _, value = rest.partition(" ")
@@ -313,9 +325,15 @@ def _parse_state(text: str) -> dict[str, PartAnswer]:
                 sizes[key] = (numbers[0], numbers[1])
         elif name == "step":
             steps[key] = value
+        elif name == "ask":
+            if is_ask(value):
+                asks.setdefault(key, []).append(value)
         else:
             found[name] = value
-    return {key: PartAnswer(found, key in alive, sizes.get(key), steps.get(key, "")) for key, found in records.items()}
+    return {
+        key: PartAnswer(found, key in alive, sizes.get(key), steps.get(key, ""), tuple(asks.get(key, ())))
+        for key, found in records.items()
+    }
 
 
 def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe:

@@ -46,6 +46,7 @@ PARTS = (
         "serve/orders",
         "serve/output",
         "serve/input",
+        "serve/spawn",
         "serve/bounded",
         "serve/probe",
         "serve/residue",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mgpu.core import lifecycle, retry
 from mgpu.core.errors import InvalidTransition
 from mgpu.core.lifecycle import JOB_TABLE, PART_TABLE, News, PartEvent, Settlement, settle, step_part
-from mgpu.core.model import AttemptState, FailureClass, Job, JobKind, JobState, Part
+from mgpu.core.model import AttemptState, FailureClass, Job, JobKind, JobState, LauncherName, Part
 from tests.core.trial import attempt, ended, job, part
 
 ALIVE = [state for state in AttemptState if state is not AttemptState.ENDED]
@@ -142,6 +142,56 @@ def test_a_rank_that_ends_well_does_not_end_the_others() -> None:
     found = settled(job(), part(0), ended(1))
     assert [one.stop for one in found.parts] == ["", ""]
     assert found.attempt.state is AttemptState.RUNNING
+
+
+MPI = {"launcher": LauncherName.MPI}
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_with_mpirun_the_end_of_rank_0_ends_the_others(code: int) -> None:
+    over = ended(0, FailureClass.EXIT if code else FailureClass.NONE, code)
+    first = settled(job(spec=MPI), over, part(1), part(2))
+    assert [one.stop for one in first.parts] == ["", "GANG", "GANG"]
+    assert not first.job.state.final
+    assert settled(job(), ended(0), part(1)).parts[1].stop == ""
+
+
+E, N = FailureClass.EXIT, FailureClass.NONE
+AFTERWARDS = [(N, 0, "GANG"), (E, 137, "GANG"), (E, 143, ""), (N, 0, "CANCEL"), (N, 0, "TIMEOUT"), (E, 137, "OOM")]
+LOST = (FailureClass.NODE_LOST, None, "")
+
+
+@pytest.mark.parametrize("others", list(product([*AFTERWARDS, LOST], repeat=2)))
+@pytest.mark.parametrize("at", [4.0, 6.0])
+def test_with_mpirun_nothing_counts_once_rank_0_has_ended_well(
+    others: tuple[tuple[FailureClass, int | None, str], ...], at: float
+) -> None:
+    """Nor what its waiting parts came to before, if mpirun did not mind."""
+    parts = [ended(rank + 1, failure, code, at, stop=stop) for rank, (failure, code, stop) in enumerate(others)]
+    verdict = settled(job(spec=MPI, stop="CANCEL by bob"), ended(0, at=5.0), *parts).job
+    assert (verdict.state, verdict.exit_code) == (JobState.COMPLETED, 0)
+
+
+@pytest.mark.parametrize("order", list(permutations([(0, 5.0), (1, 6.0), (2, 7.0)])))
+def test_with_mpirun_the_exit_of_rank_0_is_the_jobs(order: tuple[tuple[int, float], ...]) -> None:
+    """In whatever order it is heard."""
+    now: list[Part] = [part(rank, started=2.0) for rank in range(3)]
+    for rank, at in order:
+        told = News(now[rank].key, PartEvent.EXITED, at, exit_code=3 if rank == 0 else 143)
+        ended_by = now[rank].stop if rank else ""
+        now[rank] = step_part(now[rank], replace(told, ended_by=ended_by))
+        after = settled(job(spec=MPI), *now)
+        now = list(after.parts)
+    assert after.job.state is JobState.FAILED
+    assert after.job.exit_code == 3
+
+
+def test_with_mpirun_a_part_that_fails_first_ends_the_job() -> None:
+    failed = ended(1, FailureClass.EXIT, 137, 4.0)
+    first = settled(job(spec=MPI), part(0), failed)
+    assert [one.stop for one in first.parts] == ["GANG", ""]
+    verdict = settled(job(spec=MPI), ended(0, FailureClass.EXIT, 143, 5.0, stop="GANG"), failed).job
+    assert (verdict.state, verdict.exit_code) == (JobState.FAILED, 137)
 
 
 def test_a_single_part_needs_no_gang() -> None:

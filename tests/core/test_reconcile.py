@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import AttemptState, FailureClass, JobId, Part, PartKey
-from mgpu.core.reconcile import ANY_RANK, NodeAnswer, PartAnswer, event_news, left_behind, news_of
+from mgpu.core.reconcile import ANY_RANK, NodeAnswer, PartAnswer, ask_told, event_news, left_behind, news_of
 from tests.core.trial import BOOT, TOKEN, part
 
 OTHER_BOOT = BOOT.replace("1", "2")
@@ -204,3 +204,24 @@ def test_whatever_a_node_says_is_survived(records: dict[str, str], alive: bool, 
             assert news.event is not PartEvent.EXITED or news.exit_code is not None or news.failure
             assert all(0 <= (number or 0) < 2**63 for number in (news.pid, news.start_ticks, news.exit_code))
             assert 900.0 <= news.at <= 1000.0  # since the node's boot
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("7.1 ask 12.3456", (PartKey(JobId(7), 1, ANY_RANK), "12.3456", False)),
+        ("7.1 worked 12.3456", (PartKey(JobId(7), 1, ANY_RANK), "12.3456", True)),
+        ("7.1 ask", None),
+        ("7.1 ask 12", None),
+        ("7.1 ask ../../12.3", None),
+        ("7.1 ask 12.3 4", None),
+        ("7.1 ask 12.\u0663", None),
+        ("7.1 ask " + "1" * 11 + ".1", None),
+        ("x.1 ask 12.3", None),
+        ("7.1 started 12.3", None),
+        ("", None),
+    ],
+)
+def test_what_a_line_tells_of_asks(line: str, told: tuple[PartKey, str, bool] | None) -> None:
+    assert ask_told(line) == told
+    assert event_news(line, float) == ()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mgpu.core.gang import Gang
-from mgpu.core.launchers import none, torchrun
+from mgpu.core.launchers import mpi, none, torchrun
 from mgpu.core.model import Command, LauncherName
 
 
@@ -24,4 +24,8 @@ class Launcher(Protocol):
     def ending(self, gang: Gang) -> str: ...
 
 
-LAUNCHERS: Mapping[LauncherName, Launcher] = {LauncherName.NONE: none, LauncherName.TORCHRUN: torchrun}
+LAUNCHERS: Mapping[LauncherName, Launcher] = {
+    LauncherName.NONE: none,
+    LauncherName.TORCHRUN: torchrun,
+    LauncherName.MPI: mpi,
+}

@@ -81,7 +81,9 @@ def attempt_state(parts: Sequence[Part]) -> AttemptState:
 def _spread_stop(job: Job, attempt: Attempt, parts: Sequence[Part], now: float) -> list[Part]:
     """A wish to end the job reaches every part; so does the end of one part that the others cannot do without."""
     stop = job.stop.split(" ")[0] if job.attempt == attempt.number else ""
-    if not stop and len(parts) > 1 and any(_broke(part) for part in parts):
+    broken = len(parts) > 1 and any(_broke(part) for part in parts)
+    over = retry.ends_with_rank_0(job) and parts[0].state is AttemptState.ENDED
+    if not stop and (broken or over):
         stop = retry.GANG
     for decided in ("TIMEOUT", REQUEUE):  # on one node, for all of the job
         stop = stop or (decided if any(part.stop == decided for part in parts) else "")

@@ -29,6 +29,10 @@
 #   tasks    -> PID PID ...           of several tasks of the command side by side: the first process of each
 #   failed   -> CODE                  of the first of them that failed; the others are ended then
 #   tty      -> /dev/pts/N            the terminal of a job that has one
+#   spawn/                            what is asked for from other nodes, and done for them: core/launchers/spawning.py
+#     ask.ID, answer.ID, wake.ID      until it is answered; the first line of an answer is the exit code
+#     work.ID, begun.ID               until it has ended
+#     taken.ID -> 1, worked.ID -> CODE
 #   script job stdout stderr step bin/scontrol stdin eof fed wake (a pipe) work/ (a tree that was shipped)
 #
 # Variables are in small letters: an assignment to one that the login exports would change the job's environment.

@@ -14,7 +14,7 @@ records() {
   [ -z "$paths" ] || (cd "$root" && "$find" $paths -maxdepth 0 -printf '%h %f %l\n' 2>/dev/null)
 }
 
-# state KEY...: for each a line `KEY NAME VALUE` a record, `KEY alive 1`, `KEY size OUT ERR`; then the uptime and boot id
+# state KEY...: for each a line `KEY NAME VALUE` a record, `KEY alive 1`, `KEY size OUT ERR`, `KEY ask ID`; then the uptime and boot id
 op_state() {
   # gates and who lives first: what these two have written when they are gone is there for the second look
   records pid "$@" | while IFS=' ' read -r key _ value; do
@@ -26,6 +26,7 @@ op_state() {
   for key in "$@"; do
     dir=$root/$key
     [ -f "$dir/stdout" ] && sizes_of && printf '%s size %s %s\n' "$key" "$first" "$second"
+    [ -d "$dir/spawn" ] && asks "$key"
     [ -f "$dir/step" ] && { read -r value <"$dir/step"; printf '%s step %s\n' "$key" "$value"; }
   done
   uptime_now
@@ -136,7 +137,7 @@ op_clean() {
     rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" "$dir"/signal* \
       "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
       "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/told" "$dir/reaper" "$dir/stuck" \
-      "$dir/stdin" "$dir/eof" "$dir/fed" "$dir/pump" "$dir/tty" "$dir/wake" "$dir/tasks" "$dir/failed"
+      "$dir/stdin" "$dir/eof" "$dir/fed" "$dir/pump" "$dir/tty" "$dir/wake" "$dir/spawn" "$dir/tasks" "$dir/failed"
   done
   forget_old
   end ok

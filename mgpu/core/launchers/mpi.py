@@ -1,0 +1,134 @@
+"""mpirun, started once, on rank 0; the other parts wait for what it has to start on their nodes.
+
+mpirun starts its daemons (Open MPI: orted, prted; MPICH: hydra_pmi_proxy) with whatever it is told to use in place of
+ssh. Here that is the agent of `spawning`: no node needs a key for another one, and what is started belongs to the part
+there, to its leases and to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mgpu.core.errors import RequestError
+from mgpu.core.gang import Gang
+from mgpu.core.launchers.spawning import AGENT, WAIT
+from mgpu.core.model import Command, CommandForm
+from mgpu.core.shelltext import become, quote
+
+FOLDER = "spawn"  # in the run directories
+
+
+def settle(command: Command, sizes: Sequence[int]) -> Command:
+    """More ranks than slots only where the user says how: Open MPI would refuse them once the job has its nodes."""
+    asked = _ranks(command)
+    slots = sum(size or 1 for size in sizes)
+    if asked is not None and slots and asked[1] > slots:
+        option, ranks = asked
+        where = f"{len(sizes)} nodes" if len(sizes) > 1 else "its node"
+        raise RequestError(
+            f"{command.words[0]} {option} {ranks}: there are {slots} slots, one for each GPU of {where}",
+            f"ask for {ranks} GPUs, or have {option} {slots}, or add --oversubscribe for several ranks a GPU",
+        )
+    return command
+
+
+def variables(gang: Gang) -> dict[str, str]:
+    """That ranks start with what their own node says is hydra's affair; Open MPI's do."""
+    return {
+        "HYDRA_ENV": "none",
+        "HYDRA_LAUNCHER": "ssh",
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+        **_interface(gang),
+    }
+
+
+def ending(gang: Gang) -> str:
+    if gang.part.rank > 0:
+        return WAIT
+    command = gang.job.spec.command
+    return "\n".join([_prepared(gang), *_absent(gang), become(command)])
+
+
+def _interface(gang: Gang) -> dict[str, str]:
+    if not (gang.several and gang.interface):
+        return {}
+    names = ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include")
+    return dict.fromkeys(names, gang.interface)
+
+
+def slots(gang: Gang) -> list[int]:
+    """One for each GPU; without GPUs one a node, or as many as were asked for."""
+    return [gang.job.spec.tasks_per_node or len(part.uuids) or 1 for part in gang.parts]
+
+
+def _prepared(gang: Gang) -> str:
+    """The files that mpirun is pointed to. Its own node is named as that names itself: so it is known to be here."""
+    counts = list(zip(gang.addresses, slots(gang), strict=True))
+    others = "".join(f"{address} slots={count}\n" for address, count in counts[1:])
+    hydra = "".join(f"{address}:{count}\n" for address, count in counts)
+    own = counts[0][0]
+    lines = [
+        f'mgpu_spawn="${{0%/*}}/{FOLDER}"',
+        "(",
+        "umask 077",
+        'mkdir -p "$mgpu_spawn"',
+        "read -r mgpu_host </proc/sys/kernel/hostname",
+        f'printf "%s slots=%s\\n%s" "$mgpu_host" {counts[0][1]} {quote(others)} >"$mgpu_spawn/hosts"',
+        f'printf %s {quote(hydra)} >"$mgpu_spawn/hydra.hosts"',
+        f'printf %s {quote(f"localhost={own}" + chr(10))} >"$mgpu_spawn/hydra.conf"',
+        f'printf %s {quote(AGENT)} >"$mgpu_spawn/agent"',
+        'chmod 700 "$mgpu_spawn/agent"',
+        ")",
+        'export OMPI_MCA_plm_rsh_agent="/bin/sh $mgpu_spawn/agent" PRTE_MCA_plm_ssh_agent="/bin/sh $mgpu_spawn/agent"',
+        'export OMPI_MCA_orte_default_hostfile="$mgpu_spawn/hosts" PRTE_MCA_prte_default_hostfile="$mgpu_spawn/hosts"',
+        'export HYDRA_LAUNCHER_EXEC="$mgpu_spawn/agent" HYDRA_HOST_FILE="$mgpu_spawn/hydra.hosts"',
+        'export HYDRA_CONFIG_FILE="$mgpu_spawn/hydra.conf"',
+        # what differs from this when mpirun runs was set by the job itself, and goes along to the other nodes
+        'env -0 | tr "\\n\\0" "\\001\\n" >"$mgpu_spawn/world"',
+        "unset mgpu_spawn",
+    ]
+    return "\n".join(lines)
+
+
+def _absent(gang: Gang) -> list[str]:
+    """A line for an mpirun that is not there."""
+    command = gang.job.spec.command
+    if command.form is not CommandForm.ARGV or "/" in command.words[0]:
+        return []
+    name = command.words[0]
+    there = f"there is no {name} in PATH on {gang.part.node}"
+    said = f"mgpu: {there}: install it there, or have the node's `setup` put it into PATH"
+    return [f"command -v {quote(name)} >/dev/null || printf '%s\\n' {quote(said)} >&2"]
+
+
+# Options of mpirun by the words that follow them. Only where all before the program are known is it clear which -np is
+# mpirun's and not the program's.
+_NUMBER = ("-np", "--np", "-n", "--n", "-c")
+_ALONE = (
+    *("-q", "--quiet", "-v", "--verbose", "-verbose", "--allow-run-as-root", "--tag-output", "--timestamp-output"),
+    *("-l", "-prepend-rank", "--nooversubscribe"),
+)
+_WITH_ONE = (
+    *("-x", "-wdir", "--wdir", "-wd", "--bind-to", "-bind-to", "--output", "--stdin", "--timeout", "-timeout"),
+    *("-genvlist", "-ppn"),
+)
+_WITH_TWO = ("-mca", "--mca", "--prtemca", "--pmixmca", "-genv", "-env")
+
+
+def _ranks(command: Command) -> tuple[str, int] | None:
+    """The option that says how many, and the number."""
+    if command.form is not CommandForm.ARGV or command.words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
+        return None
+    asked, words = None, list(command.words[1:])
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        taken = 2 if option in _WITH_TWO else 1 if option in (*_WITH_ONE, *_NUMBER) else 0
+        if taken > len(words) or not (taken or option in _ALONE):
+            return None
+        if option in _NUMBER:
+            if not (words[0].isascii() and words[0].isdigit()):
+                return None
+            asked = option, int(words[0][:9])
+        del words[:taken]
+    return asked

@@ -1,0 +1,94 @@
+"""What mpirun is told about the nodes of its job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mgpu.core.errors import RequestError
+from mgpu.core.gang import Gang
+from mgpu.core.launch import NodeWorld, render
+from mgpu.core.launchers import mpi
+from mgpu.core.model import Command, CommandForm, DeviceUuid, LauncherName, Part
+from tests.core.trial import attempt, job, part
+
+TELL = """\
+cat "$OMPI_MCA_orte_default_hostfile" "$HYDRA_HOST_FILE" "$HYDRA_CONFIG_FILE"
+[ "$PRTE_MCA_prte_default_hostfile" = "$OMPI_MCA_orte_default_hostfile" ] && [ -x "$HYDRA_LAUNCHER_EXEC" ] && echo same
+echo "$OMPI_MCA_plm_rsh_agent $HYDRA_ENV $OMPI_MCA_btl_tcp_if_include"
+ls -ld "${HYDRA_LAUNCHER_EXEC%/*}"
+"""
+
+
+def argv(line: str) -> Command:
+    return Command(CommandForm.ARGV, tuple(line.split()))
+
+
+def gpus(*counts: int) -> tuple[Part, ...]:
+    uuids = [tuple(DeviceUuid(f"GPU-{rank}-{number}") for number in range(count)) for rank, count in enumerate(counts)]
+    return tuple(part(rank, uuids=each, devices=tuple(range(len(each)))) for rank, each in enumerate(uuids))
+
+
+def gang(parts: tuple[Part, ...], command: Command, rank: int = 0, interface: str = "", **spec: Any) -> Gang:
+    made = job(command=command, spec={"launcher": LauncherName.MPI, **spec})
+    addresses = tuple(f"10.0.0.{number + 1}" for number in range(len(parts)))
+    return Gang(made, attempt(port=23456), parts[rank], parts, addresses, interface)
+
+
+def run(text: str, folder: Path) -> str:
+    (folder / "script").write_text(text)
+    environ = {"PATH": os.environ["PATH"]}
+    return subprocess.run(["sh", folder / "script"], env=environ, capture_output=True, text=True, check=True).stdout
+
+
+def test_mpirun_finds_its_hosts_slots_and_agent(tmp_path: Path) -> None:
+    made = gang(gpus(2, 3, 0), Command(CommandForm.SHELL, (TELL,)), interface="ib0")
+    lines = run(render(made, NodeWorld()).script, tmp_path).splitlines()
+    name = Path("/proc/sys/kernel/hostname").read_text().strip()
+    agent = f"/bin/sh {tmp_path}/spawn/agent none ib0"
+    hosts = [f"{name} slots=2", "10.0.0.2 slots=3", "10.0.0.3 slots=1"]
+    hydra = ["10.0.0.1:2", "10.0.0.2:3", "10.0.0.3:1", "localhost=10.0.0.1"]
+    assert lines[:-1] == [*hosts, *hydra, "same", agent]
+    assert lines[-1].startswith("drwx------")
+
+
+def test_as_many_slots_as_were_asked_for(tmp_path: Path) -> None:
+    made = gang(gpus(0, 0), Command(CommandForm.SHELL, ('cat "$HYDRA_HOST_FILE"',)), tasks_per_node=3)
+    assert run(render(made, NodeWorld()).script, tmp_path) == "10.0.0.1:3\n10.0.0.2:3\n"
+
+
+def test_an_mpirun_that_is_not_there_is_named(tmp_path: Path) -> None:
+    text = render(gang(gpus(1, 1), argv("mpirun-of-ours -np 2 hostname")), NodeWorld()).script
+    (tmp_path / "script").write_text(text)
+    ended = subprocess.run(["sh", tmp_path / "script"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 127
+    assert ended.stderr.startswith("mgpu: there is no mpirun-of-ours in PATH on node001: install it there")
+
+
+@pytest.mark.parametrize("line", ["mpirun -np 5 a.out", "/opt/bin/mpiexec -x A --mca btl tcp -n 5 python t.py -n 1"])
+def test_more_ranks_than_slots_are_refused(line: str) -> None:
+    with pytest.raises(RequestError, match=r"-np? 5: there are 4 slots, one for each GPU of 2 nodes"):
+        mpi.settle(argv(line), (2, 2))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun -np 4 a.out",
+        "mpirun a.out -np 5",  # the program's own
+        "mpirun --oversubscribe -np 5 a.out",
+        "mpirun -H other:8 -np 5 a.out",
+        "mpirun --map-by :OVERSUBSCRIBE -np 5 a.out",
+        "mpirun -np",
+        "mpirun -np five a.out",
+        "mpirun",
+        "sh -c mpirun -np 5",
+    ],
+)
+def test_what_is_not_clearly_too_many_is_left_to_mpirun(line: str) -> None:
+    assert mpi.settle(argv(line), (2, 2)) == argv(line)
+    assert mpi.settle(argv("mpirun -np 5 a.out"), ()).words[0] == "mpirun"
