@@ -52,6 +52,7 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         ("decided by", f"rank {job['failed_rank']}: {its_output(job)}" if job.get("failed_rank") is not None else ""),
         ("command", shell_words(job.get("command") or [])),
         ("asked for", f"{count(job['gpus'], 'GPU')} on {count(job['nodes'], 'node')}"),
+        ("launcher", launcher_words(job)),
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
         ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
         ("order", order_words(job)),
@@ -67,11 +68,19 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
     told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order", "ship", "logins", "failed_rank"}
+    told |= {"launcher", "ntasks_per_node"}
     others = {key: value for key, value in job.items() if key not in told}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]
     width = max(len(word) for word, _ in shown)
     return [f"{clean(word):{width}}  {clean(value)}" for word, value in shown]
+
+
+def launcher_words(job: dict[str, Any]) -> str:
+    """What starts its processes, where that is more than the command once on each node."""
+    named = job.get("launcher") or "none"
+    tasks = f"{count(job['ntasks_per_node'], 'task')} on each node" if job.get("ntasks_per_node") else ""
+    return ", ".join(filter(None, (named if named != "none" else "", tasks)))
 
 
 def order_words(job: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mgpu.core import payload as read
 from mgpu.core.errors import RequestError
-from mgpu.core.launchers import LAUNCHERS
+from mgpu.core.launchers import LAUNCHERS, torchrun
 from mgpu.core.model import Command, CommandForm, JobKind, LauncherName, Request
 from mgpu.core.shape import check_shape, shape_of
 
@@ -72,6 +72,16 @@ def many_scripts(command: Command, tasks: int | None) -> str:
     return (
         f"{read.shown(command.script_name)} runs {tasks} times on each node, side by side; in Slurm a script runs once"
     )
+
+
+def torchrun_alone(command: Command, launcher: LauncherName, sizes: Sequence[int]) -> str:
+    """What is to be said where torchrun on several nodes is not told of the others; "" = nothing."""
+    if launcher is not LauncherName.NONE or command.form is not CommandForm.ARGV or len(sizes) == 1:
+        return ""
+    told = torchrun.options_of(command.words)
+    if not torchrun.behind_torchrun(command.words) or {"rdzv-endpoint", "master-addr"} & told.keys():
+        return ""
+    return "torchrun on several nodes, none of which is told of the others: --distributed fills that in"
 
 
 def uneven(sizes: Sequence[int]) -> str:

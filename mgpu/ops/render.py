@@ -68,6 +68,8 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "account": value.spec.account,
         "time_limit_s": value.spec.time_limit_s,
         "input": value.spec.input,
+        "launcher": value.spec.launcher.value,
+        "ntasks_per_node": value.spec.tasks_per_node,
         "stop": value.stop,
         "held": value.held,
         "dependency": render_dependency(value.spec.dependency) if value.spec.dependency else "",

@@ -199,6 +199,18 @@ def test_a_submission(options: dict[str, str], line: str, told: str) -> None:
     assert told in str(refusal.value)
 
 
+def test_torchrun_without_its_launcher_on_several_nodes_is_told() -> None:
+    def told(line: str, **options: str) -> list[str]:
+        command = {"form": "argv", "words": line.split()}
+        return [notice for notice in parsed(options, command=command)[1] if "--distributed fills that in" in notice]
+
+    assert len(told("torchrun --nnodes=2 train.py", nodes="2")) == 1
+    assert len(told(f"python -m {RUN} train.py", gpus="8")) == 1  # no node has so many
+    assert told("torchrun --rdzv-endpoint=a:1 train.py", nodes="2") == []
+    assert told("torchrun --nnodes=2 train.py", nodes="2", launcher="torchrun") == []
+    assert told("torchrun train.py", gpus="4") == told("python train.py", nodes="2") == []
+
+
 def test_a_job_has_the_name_of_what_was_typed() -> None:
     command = {"form": "argv", "words": ["train.py"]}
     spec = parsed({"launcher": "torchrun"}, command=command)[0]

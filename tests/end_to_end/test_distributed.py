@@ -90,6 +90,8 @@ def test_tasks_of_two_nodes_and_the_first_that_fails(cluster: Cluster) -> None:
     assert "on node002" in result.told[-1]
     assert "mgpu: task 3 on node002 ended with 3: the other tasks there are ended too" in result.told
     assert not [line for line in result.told if "left" in line]
+    [job_id] = [line.split()[2] for line in result.told if "FAILED" in line]
+    assert "launcher    2 tasks on each node" in cluster("show", job_id).lines
     cluster.idle()
 
 

@@ -73,7 +73,7 @@ def ending(gang: Gang) -> str:
 
 def options_of(words: tuple[str, ...]) -> Mapping[str, str]:
     """Those that torchrun is given, by their long name; a switch has "" as its value. {} = it is not called here."""
-    begin = _behind_torchrun(words)
+    begin = behind_torchrun(words)
     found: dict[str, str] = {}
     rest = list(words[begin:]) if begin else []
     while rest and rest[0].startswith("-") and rest[0] != "--":
@@ -98,7 +98,7 @@ def _known(name: str) -> str:
     return meant[0] if len(meant) == 1 else plain
 
 
-def _behind_torchrun(words: tuple[str, ...]) -> int:
+def behind_torchrun(words: tuple[str, ...]) -> int:
     """Where its options begin; 0 = nothing here is torchrun. It may stand behind others: `env X=1 torchrun`."""
     if _is_python(words[0]):
         at = _behind_options(words)
@@ -111,7 +111,7 @@ def _behind_torchrun(words: tuple[str, ...]) -> int:
 
 def _with_torchrun(command: Command) -> Command:
     words = command.words
-    if _behind_torchrun(words):
+    if behind_torchrun(words):
         return command
     if words[0].endswith(".py"):
         return replace(command, words=("torchrun", *words))
