@@ -78,9 +78,10 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
 
 def launcher_words(job: dict[str, Any]) -> str:
     """What starts its processes, where that is more than the command once on each node."""
-    named = job.get("launcher") or "none"
-    tasks = f"{count(job['ntasks_per_node'], 'task')} on each node" if job.get("ntasks_per_node") else ""
-    return ", ".join(filter(None, (named if named != "none" else "", tasks)))
+    named = "" if job.get("launcher") == "none" else job.get("launcher") or ""
+    each = job.get("ntasks_per_node")
+    tasks = f"{count(each, 'slot' if named else 'task')} on each node" if each else ""
+    return ", ".join(filter(None, (named, tasks)))
 
 
 def order_words(job: dict[str, Any]) -> str:

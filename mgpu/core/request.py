@@ -21,7 +21,7 @@ from mgpu.core.devices import listed, parse_indices
 from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, parse_types
 from mgpu.core.launchers import LAUNCHERS
-from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, NodeName, Request
+from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, LauncherName, NodeName, Request
 from mgpu.core.partitions import admit
 from mgpu.core.plan import AccountFacts, NodeView, PartitionFacts
 from mgpu.core.policies import POLICIES
@@ -75,7 +75,7 @@ def parse_submission(
     launcher = parse_launcher(options)
     request, tasks = parse_tasks(options, parse_request(options, nodes), launcher, kind)
     if window_of(given):
-        request = on_one_node(request, tasks)
+        request = on_one_node(request, tasks if launcher is LauncherName.NONE else None)
     admission = admit(request, read.line(options, "time", 64), nodes, partitions, user)
     request = replace(request, partition=admission.partition)
     notices = check_types(request.gpu_types, nodes)
@@ -83,8 +83,8 @@ def parse_submission(
     if ask.impossible:
         raise RequestError(ask.impossible)
     settled = LAUNCHERS[launcher].settle(command, ask.sizes)
-    launch_notices = [uneven(ask.sizes), many_scripts(command, tasks), torchrun_alone(command, launcher, ask.sizes)]
-    notices += filter(None, launch_notices)
+    told = [uneven(ask.sizes), many_scripts(command, launcher, tasks), torchrun_alone(command, launcher, ask.sizes)]
+    notices += filter(None, told)
     account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)
     indices, array_notices = _bounded(_array(options, command, kind), request)
     env, env_notices = _environment(read.mapping(payload, "env"))

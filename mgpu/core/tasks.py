@@ -65,9 +65,9 @@ def _says_nodes(request: Request) -> bool:
     return bool(named) or (request.gpus is not None and bool(request.gpus_per_node))
 
 
-def many_scripts(command: Command, tasks: int | None) -> str:
+def many_scripts(command: Command, launcher: LauncherName, tasks: int | None) -> str:
     """What is to be said to those who have it otherwise from Slurm; "" = nothing."""
-    if command.form is not CommandForm.SCRIPT or tasks is None or tasks == 1:
+    if launcher is not LauncherName.NONE or command.form is not CommandForm.SCRIPT or (tasks or 1) == 1:
         return ""
     return (
         f"{read.shown(command.script_name)} runs {tasks} times on each node, side by side; in Slurm a script runs once"
