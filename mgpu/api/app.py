@@ -30,6 +30,7 @@ from mgpu.ops import (
     nodes,
     outlook,
     output,
+    preflight,
     reload,
     requeue,
     residue,
@@ -132,6 +133,7 @@ class _Routes:
             web.post("/v1/jobs/{job}/update", self._update),
             web.get("/v1/jobs/{job}/output", self._output),
             web.get("/v1/jobs/{job}/stream", self._stream),
+            web.post("/v1/preflight", self._preflight),
             web.get("/v1/trees", self._tree_limits),
             web.get("/v1/trees/{digest}", self._find_tree),
             web.put("/v1/trees/{digest}", self._receive_tree),
@@ -284,6 +286,10 @@ class _Routes:
         begun = await self._run_widely(nodes.begin_probe, self._context, caller_of(request), name)
         failure = await asyncio.wrap_future(begun)
         return web.json_response(await self._run_widely(nodes.probed, self._context, name, failure))
+
+    async def _preflight(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await self._run_widely(preflight.preflight, self._context, caller_of(request), body))
 
     async def _residue(self, request: web.Request) -> web.Response:
         answer = await self._run_widely(residue.residue, self._context, caller_of(request), _node(request))

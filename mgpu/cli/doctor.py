@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from mgpu.cli.findings import counted, lines
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Option, command
-from mgpu.cli.text import clean, colourful, count, painted
+from mgpu.cli.text import clean, count
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from mgpu.client.locate import Location
     from mgpu.config.model import Config, NodeConfig
-    from mgpu.doctor.finding import Finding
+    from mgpu.core.finding import Finding
 
 EXAMPLES = """
 Examples:
@@ -108,7 +109,7 @@ def loaded(path: str) -> Config:
 
 
 def broken_config(error: MasterError) -> list[Finding]:
-    from mgpu.doctor.finding import failure
+    from mgpu.core.finding import failure
 
     hint = error.hint or "mgpu config check says the same: mend the file first"
     return [failure("config", line, hint) for line in error.message.splitlines()]
@@ -159,21 +160,3 @@ class Report:
 
 def documents(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     return [finding.as_json() for finding in findings]
-
-
-def lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """`  failure  tcp  what is so -> what to do`"""
-    colour = colourful()
-    for finding in findings:
-        word = f"{finding.status:7}"
-        hint = f" -> {clean(finding.hint)}" if finding.hint else ""
-        yield f"  {painted(word, finding.status) if colour else word}  {finding.check:11}  {clean(finding.text)}{hint}"
-
-
-def counted(findings: Sequence[Finding]) -> str:
-    """`12 ok, 1 warning, 2 failures`; what there is none of is left out, but for ok."""
-    words = (("ok", "ok"), ("warning", "warnings"), ("failure", "failures"), ("skipped", "skipped"))
-    numbers = [(sum(finding.status == one for finding in findings), one, many) for one, many in words]
-    return ", ".join(
-        f"{number} {one if number == 1 else many}" for number, one, many in numbers if number or one == "ok"
-    )

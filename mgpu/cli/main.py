@@ -33,6 +33,7 @@ COMMANDS = {
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, resume, down, clean."),
     "doctor": ("mgpu.cli.doctor:doctor", "Why a node or the master does not do what it should."),
+    "preflight": ("mgpu.cli.preflight:preflight", "Whether nodes can run a job together."),
     "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
     "simulate": ("mgpu.cli.simulate:simulate", "Replay a job log through the planner."),
     "config": ("mgpu.cli.config:config", "Check the configuration."),

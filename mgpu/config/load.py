@@ -203,6 +203,7 @@ def _config(
         login_timeout_s=networking.login_timeout,
         probe_timeout_s=networking.probe_timeout,
         master_ports=networking.master_ports,
+        preflight=networking.preflight,
         default_policy=settings.scheduling.default_policy,
         backfill=settings.scheduling.backfill,
         retries_max=retries.max,

@@ -84,6 +84,7 @@ class Config:
     login_timeout_s: float = 30.0
     probe_timeout_s: float = 45.0
     master_ports: tuple[int, int] = PORTS  # first and last
+    preflight: bool = True  # the ways between the nodes of a job are looked at before its first start there
     default_policy: str = "fill_first"
     backfill: str = "easy"
     retries_max: int = 5

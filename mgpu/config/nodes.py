@@ -176,7 +176,9 @@ def _address_fault(key: str, values: list[str]) -> str:
     dashed = [value for value in values if value.startswith("-")]
     if dashed:
         return f"{_first(dashed)} starts with a dash"
-    wrong = [value for value in values if not _is_address(value)] if key == "ip" else []
+    wrong = [value for value in values if value and not _is_address(value)] if key != "hostname" else []
+    if wrong and key == "network.address":
+        return f"{_first(wrong)} is no IP address: a name may mean another one to each node"
     return f"{_first(wrong)} is no IP address: a name belongs into hostname" if wrong else ""
 
 

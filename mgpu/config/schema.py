@@ -163,6 +163,7 @@ class Networking(Section):
     login_timeout: Seconds = 30.0
     probe_timeout: Seconds = 45.0
     master_ports: PortRange = PORTS
+    preflight: bool = True
 
 
 class FairShareTimes(Section):

@@ -64,13 +64,11 @@ done; unset mgpu_file"""
 def render(gang: Gang, world: NodeWorld) -> Launch:
     job, part, spec = gang.job, gang.part, gang.job.spec
     launcher = LAUNCHERS[spec.launcher]
-    setup = [text for text in (LOGIN if world.login_shell else "", world.setup, spec.setup) if text.strip()]
+    around, shell = surroundings(world, spec.env, spec.virtual_env, spec.setup)
     batch = spec.kind is JobKind.BATCH
     requeue = batch and spec.requeue
     lines = [
-        *exports({**world.env, **spec.env}),
-        *_virtual_env(spec.virtual_env),
-        *map(_setup, setup),
+        *around,
         *exports({**environment(gang, world.renumbered), **launcher.variables(gang)}),
         *(['export PATH="${0%/*}/bin:$PATH"'] if gang.several or requeue else []),
         *defaults(ASSUMED),
@@ -79,7 +77,7 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
     return Launch(
         script="\n".join(lines) + "\n",
         job_file=spec.command.script,
-        shell="bash" if setup else "sh",
+        shell=shell,
         directory=_in_tree(spec.tree) if spec.tree else spec.chdir or world.workdir or spec.submit_dir,
         directory_must_exist=bool(spec.chdir or world.workdir),
         output=fill_pattern(spec.output, job, part) if batch else "",
@@ -93,6 +91,15 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
         port=gang.attempt.port if part.rank == 0 else None,
         requeue=requeue,
     )
+
+
+def surroundings(
+    world: NodeWorld, env: Mapping[str, str], virtual_env: str = "", setup: str = ""
+) -> tuple[list[str], str]:
+    """What comes before anything of ours, and the shell for it, as in a Launch."""
+    texts = [text for text in (LOGIN if world.login_shell else "", world.setup, setup) if text.strip()]
+    lines = [*exports({**world.env, **env}), *_virtual_env(virtual_env), *map(_setup, texts)]
+    return lines, "bash" if texts else "sh"
 
 
 def _in_tree(tree: Tree) -> str:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from importlib.resources import files
 
 from mgpu import clock
+from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.doctor.case import Case, Patient
-from mgpu.doctor.finding import Finding, failure, ok, skipped, warning
 from mgpu.remote.channel import Channel
 from mgpu.remote.errors import RemoteError
 

@@ -13,7 +13,7 @@ from mgpu import clock
 from mgpu.client import http
 from mgpu.client.dial import Dialer
 from mgpu.client.locate import Location
-from mgpu.doctor.finding import Finding, failure, ok, skipped, warning
+from mgpu.core.finding import Finding, failure, ok, skipped, warning
 
 SLOW_LOGIN_S = 3.0
 

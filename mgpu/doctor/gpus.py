@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mgpu import clock
+from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.core.model import NodeState
 from mgpu.core.observation import Node
 from mgpu.core.plan import DeviceState, NodeHolds
 from mgpu.core.probe import parse_probe
 from mgpu.core.views import node_view
 from mgpu.doctor.case import Case
-from mgpu.doctor.finding import Finding, failure, ok, skipped, warning, within
+from mgpu.doctor.patience import within
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.runner import ProbeWanted
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mgpu.config.sshconfig import SshTarget
+from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.doctor.case import Case
-from mgpu.doctor.finding import Finding, failure, ok, skipped, warning
 from mgpu.remote.channel import SshConnection
 from mgpu.remote.connect import OfferedKeys, keys_to_offer
 from mgpu.remote.errors import RemoteError, Trouble

@@ -19,8 +19,8 @@ from mgpu.client.locate import NETWORK_FILE_SYSTEMS, Location, file_system_of
 from mgpu.client.lock import lock_path
 from mgpu.client.start import command, log_path
 from mgpu.config.model import Config
+from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.doctor.case import MasterView
-from mgpu.doctor.finding import Finding, failure, ok, skipped, warning
 
 ANSWER_S = 5.0
 SLOW_ANSWER_S = 1.0

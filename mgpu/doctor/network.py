@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from mgpu import clock
 from mgpu.config.sshconfig import SshTarget, resolve
 from mgpu.core.errors import ConfigError
+from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.doctor.case import Case, turn
-from mgpu.doctor.finding import Finding, failure, ok, skipped, warning, within
+from mgpu.doctor.patience import within
 
 NAME_S = 10.0
 CONNECT_S = 5.0

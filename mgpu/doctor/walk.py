@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from mgpu.core.finding import FAILURE, Finding, Findings, failure, ok, skipped, warning
 from mgpu.core.smi.mig import label
 from mgpu.doctor import account, gpus, login, network
 from mgpu.doctor.case import Case
-from mgpu.doctor.finding import FAILURE, Finding, Findings, failure, ok, skipped, warning
 
 AT_ONCE = 32  # nodes; most of the time goes by in waiting
 

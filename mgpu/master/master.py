@@ -29,6 +29,7 @@ from mgpu.master.conflicts import Conflicts
 from mgpu.master.dispatch import Dispatch
 from mgpu.master.edited import Edited
 from mgpu.master.inbox import Asked, Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Step, Word
+from mgpu.master.inquiry import Inquiry
 from mgpu.master.link import NodeLink
 from mgpu.master.outdated import Outdated
 from mgpu.master.preflight import Preflight
@@ -81,12 +82,15 @@ class Master:
         trees = Trees(store.path.parent / TREES, config.ship_max)
         self._spawner = Spawner(self._links)
         threads = threads or SystemThreads()
-        meeting = Preflight(self._links, threads, clock, config.master_ports, self.inbox.wake, self._seen)
-        self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees, meeting)
+        wake, ports = self.inbox.wake, config.master_ports
+        preflight = Preflight(self._links, threads, clock, ports, wake, self._seen, config.preflight)
+        self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees, preflight)
         self._collector = Collector(self._links, spool, self.inbox, threads)
         # what these alone answer for, of the Control protocol
         residues = Residues(self._links, threads)
         self.residue, self.remove = residues.look, residues.remove
+        self.is_looked_at = preflight.is_looked_at
+        self.inquire = Inquiry(self._links, preflight, threads, clock, self._seen).ask
         self.watch = self._collector.watch
         self.signal = Signaller(store, self._links).send
         self.bring = self._collector.bring

@@ -69,11 +69,13 @@ class Preflight:
         ports: tuple[int, int],
         wake: Callable[[], None],
         seen: Callable[[NodeName], Observation | None],
+        enabled: bool = True,
     ) -> None:
+        self._enabled = enabled
         self._links = links
         self._threads = threads
         self._clock = clock
-        self._ports = ports
+        self.ports = ports
         self._wake = wake
         self._seen = seen
         self._taken: frozenset[int | None] = frozenset()
@@ -88,7 +90,7 @@ class Preflight:
     def judge(self, item: Running) -> Meeting | None:
         """Where the ranks of an attempt reach each other; None = that is being looked at, and wakes the master."""
         parts = item.parts
-        if len(parts) == 1 or any(part.node not in self._links for part in parts):
+        if len(parts) == 1 or not self._enabled or any(part.node not in self._links for part in parts):
             return Meeting(tuple(map(self._believed, parts)))
         key = item.job.job_id, item.attempt.number
         if key in self._settled:
@@ -135,13 +137,18 @@ class Preflight:
 
     # --- for anybody ------------------------------------------------------------------------------------------------
 
+    def is_looked_at(self, job_id: JobId) -> bool:
+        """It waits for just that."""
+        with self._lock:
+            return any(key[0] == job_id for key in self._looking)
+
     def look(self, names: Sequence[NodeName], fresh: bool) -> list[Call]:
         """Have them call each other. `fresh`: also those pairs of which is known how they stand."""
         basis = self._basis(names)
         pairs = [pair for pair in pairs_of(names) if fresh or self._known_of(pair, basis) is None]
         taking_part = {name for pair in pairs for name in pair}
         peers = {name: self._links[name].runner.peers for name in taking_part}
-        calling = Calling(peers, self._threads, self._ports, self._taken)
+        calling = Calling(peers, self._threads, self.ports, self._taken)
         calls = calling.calls([basis.sides[name] for name in names if name in taking_part], pairs, basis.one_machine)
         self._remember(calls, basis)
         for call in calls:
@@ -177,10 +184,10 @@ class Preflight:
         return known.calls
 
     def _basis(self, names: Sequence[NodeName]) -> _Basis:
-        sides = {name: self._side(name) for name in names}
+        sides = {name: self.side(name) for name in names}
         return _Basis(sides, one_machine(sides.values()))
 
-    def _side(self, name: NodeName) -> Side:
+    def side(self, name: NodeName) -> Side:
         link, seen = self._links[name], self._seen(name)
         return Side(name, link.config.network_address, link.address, seen.boot_id if seen else "")
 

@@ -16,6 +16,7 @@ from mgpu.core.marks import Order
 from mgpu.core.model import Audit, Job, JobId, NodeName, Part
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import Policy
+from mgpu.core.preflight import Together
 from mgpu.core.residue import Residue
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
@@ -130,6 +131,13 @@ class Control(Protocol):
 
     def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
         """Name -> what came of it: removed, or a word of residue.WHY_REFUSED. Raises MgpuError."""
+
+    def inquire(self, names: Sequence[NodeName], directory: str, virtual_env: str) -> Together:
+        """What these nodes have in common, and whether they reach each other; for a user who stands in that directory
+        and environment ("" = none). Raises MgpuError."""
+
+    def is_looked_at(self, job_id: JobId) -> bool:
+        """It is about to start, once its nodes have tried whether they reach each other."""
 
     def stop(self) -> None:
         """The master ends soon, jobs run on. Returns at once."""

@@ -105,7 +105,7 @@ def _why(context: Context, job: Job, parts: list[Part], first: bool) -> Json:
     if job.state is JobState.PENDING:
         return {**answer, **_waiting(job, wait), **outlook.of(context, job), **({} if first else outlook.told(None))}
     if not job.detail:
-        answer["detail"] = _where(job, parts) if job.state is JobState.RUNNING else _how_it_ended(job)
+        answer["detail"] = _where(context, job, parts) if job.state is JobState.RUNNING else _how_it_ended(job)
     answer["nodes"] = [{"node": part.node, "reason": part.reason} for part in parts if part.reason]
     return answer
 
@@ -117,7 +117,9 @@ def _waiting(job: Job, wait: Wait | None) -> Json:
     return {"reason": wait.reason, "detail": render.waiting_for(job, wait), "nodes": nodes}
 
 
-def _where(job: Job, parts: list[Part]) -> str:
+def _where(context: Context, job: Job, parts: list[Part]) -> str:
+    if context.control.is_looked_at(job.job_id):
+        return f"about to start: {', '.join(part.node for part in parts)} try whether they reach each other"
     unstarted = [part.node for part in parts if part.state is AttemptState.STARTING and not part.ready]
     if job.spec.tree and unstarted:
         return f"about to start: its tree goes to {', '.join(unstarted)} and is unpacked there"

@@ -22,10 +22,13 @@ from mgpu.core import health, marks
 from mgpu.core.errors import MgpuError
 from mgpu.core.fairshare import Turn
 from mgpu.core.marks import Order
+from mgpu.core.meeting import Call, Side
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, NodeName, NodeState, Part, PartKey
+from mgpu.core.nodefacts import Facts
 from mgpu.core.observation import GpuProcess, GpuReading, Node, Observation
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
+from mgpu.core.preflight import NodeTold, Together
 from mgpu.core.residue import Residue
 from mgpu.core.views import node_view
 from mgpu.master import planning
@@ -72,11 +75,22 @@ class Desk:
         self.deaf: dict[JobId, str] = {}
         self.brought: list[PartKey] = []
         self.attendance = self
+        self.looked_at: set[JobId] = set()
+        self.inquiries: list[tuple[list[NodeName], str, str]] = []
         self.expected: list[JobId] = []
         self.attended: list[tuple[JobId, bool]] = []
 
     def wake(self) -> None:
         self.wakes += 1
+
+    def is_looked_at(self, job_id: JobId) -> bool:
+        return job_id in self.looked_at
+
+    def inquire(self, names: Sequence[NodeName], directory: str, virtual_env: str) -> Together:
+        self.inquiries.append((list(names), directory, virtual_env))
+        sides = [Side(name, reached=f"10.0.0.{number}") for number, name in enumerate(names, 1)]
+        calls = [Call(a, b, "10.0.0.1", 20007, "ok") for a in names for b in names if a != b]
+        return Together([NodeTold(side, facts=Facts()) for side in sides], calls, (20000, 29999))
 
     def probe(self, node: NodeName) -> Future[str]:
         outcome: Future[str] = Future()

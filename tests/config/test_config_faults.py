@@ -97,6 +97,7 @@ NAME_RULE = "letters, digits and . _ - only, at most 63"
         ("nodes: [{node_id: ''}]\n", ["1:19: nodes.0.node_id: is empty: a node needs a name"]),
         ("nodes: [{node_id: 'n[1-2]', hostname: h}]\n", ["1:39: nodes.0.hostname: 'h' stands for 1 name, the node_id beside it for 2 names"]),
         ("nodes: [{node_id: 'n[1-2]', ip: '10.0.0.[255-256]'}]\n", ["1:33: nodes.0.ip: '10.0.0.256' is no IP address: a name belongs into hostname"]),
+        ("nodes: [{node_id: a, network: {address: gpu01-ib}}]\n", ["1:41: nodes.0.network.address: 'gpu01-ib' is no IP address: a name may mean another one to each node"]),
         ("nodes: [{node_id: a, hostname: -v}]\n", ["1:32: nodes.0.hostname: '-v' starts with a dash"]),
         ("nodes: [{node_id: a, devices: [1, 1]}]\n", ["1:31: nodes.0.devices: device 1 is given twice"]),
         ("nodes: [{node_id: a, devices: [0, 2], gpu_count: 2}]\n", ["1:31: nodes.0.devices: device 2 is not there: gpu_count 2, and they start at 0"]),

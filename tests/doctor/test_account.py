@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from mgpu.core.finding import Finding
 from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import GpuReading, Observation
 from mgpu.doctor import account
 from mgpu.doctor.account import parse, python
 from mgpu.doctor.case import Case
-from mgpu.doctor.finding import Finding
 from tests.doctor.test_walk import case
 from tests.lab.hanging import can_hang, hanging
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.doctor.finding import Finding
+from mgpu.core.finding import Finding
 from mgpu.doctor.master import _flock_of, compare, holder_of
 
 OURS = {"HOME": "/home/ann", "PATH": "/usr/bin:/bin", "SSH_AUTH_SOCK": ""}

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from mgpu.config.model import Config, NodeConfig, SshSettings
+from mgpu.core.finding import Finding, Findings, failure, ok, warning
 from mgpu.core.model import NodeName
 from mgpu.core.plan import NodeFacts
 from mgpu.doctor.case import Case, MasterView
-from mgpu.doctor.finding import Finding, Findings, failure, ok, warning, within
+from mgpu.doctor.patience import within
 from mgpu.doctor.walk import WALK, Check, examine, examine_all
 
 NOWHERE = Path("/nonexistent")

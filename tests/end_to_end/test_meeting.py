@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,61 @@ def test_a_wall_between_two_nodes_is_told_before_anything_runs(meeting: Cluster)
         "node002": ["free"] * 2,
     }
     assert {node["state"] for node in meeting.json("nodes")["nodes"]} == {"UP"}
+
+
+def test_preflight_says_the_same_and_then_that_all_is_well(meeting: Cluster) -> None:
+    node = meeting.lab.node("node001")
+    node.fault("link", "shut", "1024-65535")
+    bad = meeting("preflight", "-w", "node001,node002", check=False)
+    assert bad.code == 1
+    (line,) = [line for line in bad.lines if line.startswith("  failure")]
+    assert bad.lines[-1].startswith("2 nodes: ")
+    assert "1 failure" in bad.lines[-1]
+    assert f"node002 cannot reach node001 at {node.address}:2" in line
+    assert "timed out -> a firewall: open ports 20000-29999" in line
+    assert meeting("srun", "-N", 2, "-w", "node001,node002", "--", "true", check=False).code == 1
+    node.fault("link", "ok")
+    good = meeting("preflight", "--nodes", 2)
+    assert good.lines[0] == "node001, node002"
+    assert f"node001 is reached by node002 at {node.address}, ports 2" in good.out
+    # what it has seen counts for jobs, too
+    assert meeting("srun", "-N", 2, "-w", "node001,node002", "--", "true").code == 0
+    assert not meeting.lab.node("node001").run("ls -d /home/train/.mgpu.*", check=False).stdout
+
+
+def test_preflight_as_a_document(meeting: Cluster) -> None:
+    told = meeting.json("preflight", "-w", "node003,node001", cwd=Path("/tmp"))
+    assert told["nodes"] == ["node003", "node001"]
+    assert {way["result"] for way in told["ways"]} == {"ok"}
+    assert {(way["from"], way["to"]) for way in told["ways"]} == {("node003", "node001"), ("node001", "node003")}
+    checks = {finding["check"]: finding for finding in told["findings"]}
+    assert {"way", "address", "interface", "driver", "cuda", "clock", "directory"} <= checks.keys()
+    assert {finding["status"] for finding in told["findings"]} <= {"ok", "warning"}
+
+
+def test_preflight_of_nodes_that_there_are_not(meeting: Cluster) -> None:
+    assert "4 nodes were asked for, 3 would do" in meeting.refused("preflight", "-N", 4)
+    assert "there is no node 'node009'" in meeting.refused("preflight", "-w", "node00[1,9]", code=1)
+    assert "no node is of a partition 'nowhere'" in meeting.refused("preflight", "-p", "nowhere")
+    assert "nodes are named or counted, not both" in meeting.refused("preflight", "-N", 2, "-w", "node001,node002")
+    assert "two nodes are needed" in meeting.refused("preflight", "-w", "node001")
+    assert "--nodes must be a number" in meeting.refused("preflight", "-N", "some")
+
+
+def test_preflight_sees_a_node_as_a_job_would(meeting: Cluster) -> None:
+    """Its own idea of its name, and interfaces that are called otherwise."""
+    first, second = meeting.lab.node("node001"), meeting.lab.node("node002")
+    first.run("cp /etc/hosts /root/hosts; echo 127.0.1.1 node001 >/etc/hosts", user="root")
+    second.run("ip link set eth0 name eno1; ip link set eno1 up", user="root", check=False)
+    try:
+        found = meeting("preflight", "-w", "node001,node002").out
+        assert "node001 takes its own name, node001, for 127.0.1.1" in found
+        assert "node001 goes to node002 over eth0" in found
+        assert "node002 goes to node001 over eno1" in found
+        assert meeting("srun", "-N", 2, "-w", "node001,node002", "--", "true").code == 0
+    finally:
+        first.run("cp /root/hosts /etc/hosts", user="root")
+        second.run("ip link set eno1 down; ip link set eno1 name eth0; ip link set eth0 up", user="root", check=False)
 
 
 def test_a_port_that_is_turned_down_is_no_secret_either(meeting: Cluster) -> None:

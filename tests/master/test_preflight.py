@@ -57,7 +57,7 @@ class Node:
 
 
 class Bench:
-    def __init__(self, *nodes: Node) -> None:
+    def __init__(self, *nodes: Node, enabled: bool = True) -> None:
         self.nodes = {NodeName(node.name): node for node in nodes}
         for number, node in enumerate(nodes):
             node.boot_id = node.boot_id or f"boot{number}"
@@ -69,7 +69,7 @@ class Bench:
         def seen(name: NodeName) -> Any:
             return SimpleNamespace(boot_id=self.nodes[name].boot_id)
 
-        self.preflight = Preflight(links, SystemThreads(), clock, (20000, 20100), self.woken.release, seen)
+        self.preflight = Preflight(links, SystemThreads(), clock, (20000, 20100), self.woken.release, seen, enabled)
         self.attempts = 0
 
     @staticmethod
@@ -108,6 +108,23 @@ def test_one_node_is_not_looked_at() -> None:
     bench = Bench(Node("a", "192.0.2.1"))
     assert bench.preflight.judge(bench.item(A)) == Meeting(("192.0.2.1",))
     assert bench.looks == 0
+
+
+def test_who_wants_no_look_gets_none() -> None:
+    bench = Bench(Node("a", "192.0.2.1", told="10.0.0.1"), Node("b", "192.0.2.2"), enabled=False)
+    assert bench.preflight.judge(bench.item(A, B)) == Meeting(("10.0.0.1", "192.0.2.2"))
+    assert bench.looks == 0
+
+
+def test_that_it_is_looked_at_can_be_seen() -> None:
+    mute = threading.Event()
+    bench = Bench(Node("a", "192.0.2.1"), Node("b", "192.0.2.2", mute=mute))
+    item = bench.item(A, B)
+    assert bench.preflight.judge(item) is None
+    assert bench.preflight.is_looked_at(item.job.job_id)
+    mute.set()
+    assert bench.woken.acquire(timeout=30)
+    assert not bench.preflight.is_looked_at(item.job.job_id)
 
 
 def test_a_pair_is_looked_at_once() -> None:
