@@ -69,6 +69,17 @@ CONTRADICT: list[tuple[str, tuple[int, ...], str]] = [
     ("torchrun --nnode 3:4 train.py", (4, 4), f"{N} 3:4, the job has 2 nodes: use -N 3, or leave out --nnodes"),
     ("torchrun --nnodes=2 x.py", (), f"{N} 2, and how many nodes the job gets is open: add -N 2"),
     (
+        "torchrun --nnodes=2 --nproc_per_node=4 train.py",
+        (1,),
+        f"{N} 2, the job has 1 node: use -N 2 --gpus-per-node 4, or leave out --nnodes",
+    ),
+    (
+        "torchrun --nnodes=2 --nproc_per_node=4 train.py",
+        (),
+        f"{N} 2, and how many nodes the job gets is open: add -N 2 --gpus-per-node 4",
+    ),
+    ("torchrun --nproc-per-node=0 x.py", (0,), f"{P} 0: leave it out, each node starts one process for each GPU"),
+    (
         "torchrun --nnodes two x.py",
         (1,),
         "torchrun's --nnodes 'two' is not a number: leave it out, it is filled in",
@@ -146,6 +157,8 @@ def gang(line: str, rank: int = 0, addresses: tuple[str, ...] = ("10.0.0.1", "10
 
 def test_what_it_is_told_on_each_node() -> None:
     first, second = (variables(gang("torchrun train.py", rank)) for rank in (0, 1))
+    ranks = {"NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
+    assert [first.pop(name) + second.pop(name) for name in sorted(ranks)] == ["21", "01", "33"]
     both = {"PET_NNODES": "2", "PET_MASTER_ADDR": "10.0.0.1", "PET_MASTER_PORT": "23456", "PET_RDZV_ID": "7.1"}
     assert first == both | {
         "PET_NODE_RANK": "0",

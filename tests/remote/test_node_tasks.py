@@ -43,7 +43,8 @@ def test_a_signal_reaches_every_task_and_none_of_the_shells_around_them(bench: W
 
 
 def test_one_that_fails_ends_the_others_and_nothing_is_called_left(bench: Workbench, mark: str) -> None:
-    begun(bench, "1.1", shell(f"echo ready; [ $RANK = 1 ] && exit 3; sleep {mark}"), 3)
+    fails = 'while [ $(grep -c ready "${0%/*}/stdout") -lt 3 ]; do sleep 0.02; done; exit 3'
+    begun(bench, "1.1", shell(f"echo ready; [ $RANK = 1 ] || exec sleep {mark}; {fails}"), 3)
     assert bench.exit_of("1.1") == "3"
     assert living(mark) == []
     assert not leftovers(bench, "1.1")

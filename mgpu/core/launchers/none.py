@@ -23,7 +23,7 @@ def variables(gang: Gang) -> dict[str, str]:
     """Where mgpu starts no ranks, none of those by which a library takes itself for one."""
     tasks = gang.job.spec.tasks_per_node
     if tasks is None:
-        return _of_nodes(gang) if gang.several else {}
+        return own_ranks(gang)
     nodes = len(gang.parts)
     shown = f"{tasks}(x{nodes})" if nodes > 1 else str(tasks)
     first = _of_task(gang, tasks, "0") if tasks == 1 else {}
@@ -61,8 +61,10 @@ def ending(gang: Gang) -> str:
     )
 
 
-def _of_nodes(gang: Gang) -> dict[str, str]:
-    """For programs that start their own ranks, one a GPU."""
+def own_ranks(gang: Gang) -> dict[str, str]:
+    """For whoever starts ranks on several nodes, one a GPU."""
+    if not gang.several:
+        return {}
     return {
         "NODE_RANK": str(gang.part.rank),
         "WORLD_SIZE": str(gang.gpus or len(gang.parts)),
@@ -100,6 +102,7 @@ mgpu_task() {
   echo "ended $1 $? $mgpu_shell" >&5
 }
 mgpu_watch() {
+  IFS=' '
   mgpu_shells=' ' mgpu_pids='' mgpu_known=0 mgpu_begun=0 mgpu_ended=0 mgpu_code=0
   while IFS=' ' read -r mgpu_what mgpu_task mgpu_value mgpu_shell; do
     case $mgpu_what in

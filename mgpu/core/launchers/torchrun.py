@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from mgpu.core.errors import RequestError
 from mgpu.core.gang import Gang
+from mgpu.core.launchers.none import own_ranks
 from mgpu.core.model import Command, CommandForm
 from mgpu.core.payload import shown
 from mgpu.core.shelltext import become
@@ -50,7 +51,7 @@ def variables(gang: Gang) -> dict[str, str]:
     command = gang.job.spec.command
     given = options_of(command.words) if command.form is CommandForm.ARGV else {}
     where, own = (gang.addresses[0], gang.addresses[gang.part.rank]) if gang.several else ("127.0.0.1", "127.0.0.1")
-    found = {"PET_NNODES": str(len(gang.parts)), "PET_NODE_RANK": str(gang.part.rank)}
+    found = {"PET_NNODES": str(len(gang.parts)), "PET_NODE_RANK": str(gang.part.rank), **own_ranks(gang)}
     if gang.part.uuids:
         found["PET_NPROC_PER_NODE"] = str(len(gang.part.uuids))
     if not where or gang.attempt.port is None:
@@ -144,37 +145,47 @@ def _check(given: Mapping[str, str], sizes: Sequence[int]) -> None:
             raise RequestError(f"torchrun's --{option} is filled in for each node: leave it out")
     if "standalone" in given and len(sizes) != 1:
         raise RequestError("torchrun's --standalone is for one node, and the job may get several: leave it out")
+    processes = int(given["nproc-per-node"]) if given.get("nproc-per-node", "").isdecimal() else None
+    if processes == 0:
+        raise RequestError("torchrun's --nproc-per-node is 0: leave it out, each node starts one process for each GPU")
     if "nnodes" in given:
-        _check_nodes(given["nnodes"], sizes)
-    if given.get("nproc-per-node", "").isdecimal():
-        _check_processes(int(given["nproc-per-node"]), sizes)
+        _check_nodes(given["nnodes"], processes, sizes)
+    if processes is not None:
+        _check_processes(processes, sizes)
 
 
-def _check_nodes(asked: str, sizes: Sequence[int]) -> None:
+def _check_nodes(asked: str, processes: int | None, sizes: Sequence[int]) -> None:
     least, _, most = asked.partition(":")
     if not least.isdecimal() or not (most or least).isdecimal():
         raise RequestError(f"torchrun's --nnodes '{shown(asked)}' is not a number: leave it out, it is filled in")
+    right = f"-N {int(least)}"
+    if processes is not None and not _agree(processes, sizes):
+        right += f" --gpus-per-node {processes}"
     if not sizes:
-        raise RequestError(f"torchrun's --nnodes is {asked}, and how many nodes the job gets is open: add -N {least}")
+        raise RequestError(f"torchrun's --nnodes is {asked}, and how many nodes the job gets is open: add {right}")
     nodes = len(sizes)
     if not int(least) <= nodes <= int(most or least):
         has = f"the job has {nodes} node{'s' * (nodes != 1)}"
-        raise RequestError(f"torchrun's --nnodes is {asked}, {has}: use -N {int(least)}, or leave out --nnodes")
+        raise RequestError(f"torchrun's --nnodes is {asked}, {has}: use {right}, or leave out --nnodes")
 
 
 def _check_processes(asked: int, sizes: Sequence[int]) -> None:
+    said = f"torchrun's --nproc-per-node is {asked}"
     if not sizes:
         wanted = f"add --gpus-per-node {asked}, or leave out --nproc-per-node"
-        raise RequestError(f"torchrun's --nproc-per-node is {asked}, and how many GPUs a node gives is open: {wanted}")
-    if not any(sizes) or set(sizes) == {asked}:
+        raise RequestError(f"{said}, and how many GPUs a node gives is open: {wanted}")
+    if _agree(asked, sizes):
         return
-    counts = " and ".join(map(str, dict.fromkeys(sizes)))
-    has = f"the job has {counts} GPU{'s' * (counts != '1')} on {'its node' if len(sizes) == 1 else 'each of its nodes'}"
     if len(set(sizes)) > 1:
-        has = f"the job's nodes have {counts} GPUs"
-        raise RequestError(f"torchrun's --nproc-per-node is {asked}, {has}: leave it out, each is told its own")
-    use = f"use --gpus-per-node {asked}" if asked else "leave it out"
-    raise RequestError(f"torchrun's --nproc-per-node is {asked}, {has}: {use}, or leave out --nproc-per-node")
+        counts = " and ".join(map(str, dict.fromkeys(sizes)))
+        raise RequestError(f"{said}, the job's nodes have {counts} GPUs: leave it out, each is told its own")
+    has = f"{sizes[0]} GPU{'s' * (sizes[0] != 1)} on {'its node' if len(sizes) == 1 else 'each of its nodes'}"
+    raise RequestError(f"{said}, the job has {has}: use --gpus-per-node {asked}, or leave out --nproc-per-node")
+
+
+def _agree(processes: int, sizes: Sequence[int]) -> bool:
+    """Without GPUs any number does."""
+    return bool(sizes) and (not any(sizes) or set(sizes) == {processes})
 
 
 def _in_url(address: str) -> str:
