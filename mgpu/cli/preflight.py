@@ -37,6 +37,7 @@ def preflight(
     """
     from mgpu.cli.findings import counted, lines
     from mgpu.core.finding import FAILURE, Finding
+    from mgpu.core.hostlist import fold
 
     meant = {"nodes": nodes, "nodelist": nodelist, "partition": partition, "gpu_type": gpu_type}
     place = {"cwd": working_directory(), "virtual_env": virtual_env(os.environ)}
@@ -45,8 +46,6 @@ def preflight(
     if session.json:
         session.print_json(answer)
     else:
-        names = answer["nodes"]
-        session.print_lines(
-            [f"{clean(', '.join(names))}", *lines(found), f"{count(len(names), 'node')}: {counted(found)}"]
-        )
+        names = fold(answer["nodes"])
+        session.print_lines([clean(names), *lines(found), f"{count(len(answer['nodes']), 'node')}: {counted(found)}"])
     return int(any(finding.status == FAILURE for finding in found))

@@ -6,6 +6,7 @@ each node has candidates, and the one that the others really reach is where the 
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from mgpu.core.model import NodeName
 
 ALL_PAIRS = 8  # nodes; of more, a ring and all ways from and to the first
-MOST_CANDIDATES = 4
+MOST_CANDIDATES = 12
 LOOPBACK = "127.0.0.1"
 OK = "ok"
 
@@ -192,13 +193,8 @@ _GLOBAL6 = re.compile(r"^([0-9a-f]{32}) \S+ \S+ 00 ", re.MULTILINE)  # scope 00 
 def parse_own(text: str) -> tuple[str, ...]:
     """Of what OWN prints: those under which others may reach it, in their order."""
     four = [address for address in _LOCAL.findall(text) if is_address(address) and not _is_narrow(address)]
-    six = [_six(digits) for digits in _GLOBAL6.findall(text)]
+    six = [str(ipaddress.IPv6Address(int(digits, 16))) for digits in _GLOBAL6.findall(text)]
     return tuple(dict.fromkeys([*four, *six]))
-
-
-def _six(digits: str) -> str:
-    """As people write it, but for what is left out: whoever reads it does not mind."""
-    return ":".join(f"{int(digits[at : at + 4], 16):x}" for at in range(0, 32, 4))
 
 
 def _is_narrow(address: str) -> bool:
@@ -206,11 +202,11 @@ def _is_narrow(address: str) -> bool:
 
 
 def is_address(text: str) -> bool:
-    """Numeric."""
-    if ":" in text:
-        return re.fullmatch(r"[0-9A-Fa-f:]{2,39}", text, re.ASCII) is not None
-    parts = text.split(".")
-    return len(parts) == 4 and all(part.isascii() and part.isdigit() and int(part) <= 255 for part in parts)
+    """Numeric, and the same to everybody: what has a zone (fe80::1%eth0) is not."""
+    try:
+        return "%" not in str(ipaddress.ip_address(text))
+    except ValueError:
+        return False
 
 
 def is_loopback(address: str) -> bool:

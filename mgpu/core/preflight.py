@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
+from mgpu.core.hostlist import fold
 from mgpu.core.meeting import LOOPBACK, Call, Side, is_loopback, settle
 from mgpu.core.model import NodeName
 from mgpu.core.nodefacts import Facts
@@ -81,11 +82,9 @@ def _reached(node: NodeTold, seen: Together, address: str) -> Iterator[Finding]:
     good = [call for call in here if call.said and not call.doubt]
     if good:
         ports = sorted({call.port for call in good})
-        names = _listed(dict.fromkeys(call.source for call in good))
-        yield ok(
-            "way", f"{node.name} is reached by {names} at {address}, port{'s' * (len(ports) > 1)} {_listed(ports)}"
-        )
-        yield ok("address", f"{node.name}: {address} ({_why(node.side, address)})")
+        names = _nodes(call.source for call in good)
+        at = f"at {address} ({_why(node.side, address)}), port{'s' * (len(ports) > 1)} {_listed(ports)}"
+        yield ok("way", f"{node.name} is reached by {names} {at}")
 
 
 def _why(side: Side, address: str) -> str:
@@ -95,8 +94,7 @@ def _why(side: Side, address: str) -> str:
         return "all are this one machine"
     if address == side.reached:
         return "where the master reaches it too"
-    reached = side.reached or "what the master knows"
-    return f"found on the node: {reached}, where the master reaches it, is of no use to the others"
+    return f"found there; {side.reached or 'nothing'}, by which the master knows it, is of no use to the others"
 
 
 def _mend(call: Call, ports: tuple[int, int]) -> str:
@@ -143,7 +141,7 @@ def _interface(node: NodeTold, peers: Mapping[NodeName, str]) -> Iterator[Findin
 
 
 def _route(node: NodeTold, interface: str, names: Sequence[NodeName]) -> Iterator[Finding]:
-    to = f"{node.name} goes to {_listed(names)} over {interface}"
+    to = f"{node.name} goes to {_nodes(names)} over {interface}"
     if interface == "lo":
         hint = "its address there is its own: network.address of those names one that is unique"
         yield failure("interface", to, hint)
@@ -206,7 +204,7 @@ def _same(check: str, what: str, values: Mapping[NodeName, str], hint: str) -> I
     for name, value in values.items():
         of.setdefault(value, []).append(name)
     if len(of) > 1:
-        told = "; ".join(f"{value or 'none'} on {_listed(names)}" for value, names in of.items())
+        told = "; ".join(f"{value or 'none'} on {_nodes(names)}" for value, names in of.items())
         yield warning(check, f"{what} differs: {told}", hint)
     elif value := next(iter(of)):
         yield ok(check, f"{what} {value} on all")
@@ -235,7 +233,7 @@ def _directory(nodes: Sequence[NodeTold], number: int, what: str, made: bool) ->
     elif missing:
         yield warning(
             "directory",
-            f"{what} is not on {_listed(missing)}",
+            f"{what} is not on {_nodes(missing)}",
             "-D names one that is on all; --ship sends a tree along",
         )
     elif not made:
@@ -246,16 +244,24 @@ def _directory(nodes: Sequence[NodeTold], number: int, what: str, made: bool) ->
         if len(shared) == len(others):
             yield ok("directory", f"{what} is one directory for all")
         elif not shared:
-            yield ok("directory", f"{what} is not shared: what is made there on {first} is not on {_listed(others)}")
+            yield ok("directory", f"{what} is not shared: what is made there on {first} is not on {_nodes(others)}")
         else:
-            apart = _listed([name for name in others if name not in shared])
+            apart = _nodes(name for name in others if name not in shared)
             yield warning(
                 "directory",
-                f"{what} is one directory for {_listed([first, *shared])}, and another on {apart}",
+                f"{what} is one directory for {_nodes([first, *shared])}, and another on {apart}",
                 "is it mounted there?",
             )
 
 
-def _listed(items: Sequence[object] | Mapping[NodeName, None]) -> str:
+FEW = 3  # names that are written out
+
+
+def _nodes(names: Iterable[NodeName]) -> str:
+    listed = list(dict.fromkeys(names))
+    return _listed(listed) if len(listed) <= FEW else fold(listed)
+
+
+def _listed(items: Sequence[object]) -> str:
     words = [str(item) for item in items]
     return ", ".join(words[:-1]) + " and " + words[-1] if len(words) > 1 else "".join(words)

@@ -51,8 +51,8 @@ class Inquiry:
             self._busy.release()
 
     def _ask(self, names: Sequence[NodeName], directory: str, virtual_env: str) -> Together:
-        sides = [self._preflight.side(name) for name in names]
         calls = self._preflight.look(names, fresh=True)
+        sides = [self._preflight.side(name) for name in names]
         addresses = dict(zip(names, settle(names, calls).addresses, strict=True))
         places = self._places(names, directory)
         nonce = secrets.token_hex(8)

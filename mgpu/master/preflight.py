@@ -7,6 +7,7 @@ which they were really reached, or not at all. What could not be looked at keeps
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,9 +18,10 @@ from mgpu.core.meeting import Call, Meeting, Pair, Side, one_machine, pairs_of, 
 from mgpu.core.model import JobId, NodeName, Part
 from mgpu.core.observation import Observation
 from mgpu.master.board import Board, Running
-from mgpu.master.calling import Calling
+from mgpu.master.calling import OPEN_S, Calling
 from mgpu.master.link import NodeLink
 from mgpu.master.worker import Threads
+from mgpu.remote.errors import RemoteError
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +101,8 @@ class Preflight:
         calls = self._calls(names)
         if calls is not None:
             self._settled[key] = settle(names, calls)
+            if failed := self._settled[key].failed:
+                log.info("job %s: %s", key[0], failed.words())
         elif self._looks.get(key, 0) >= MOST_LOOKS:
             self._settled[key] = Meeting(tuple(map(self._believed, parts)))
         else:
@@ -144,6 +148,7 @@ class Preflight:
 
     def look(self, names: Sequence[NodeName], fresh: bool) -> list[Call]:
         """Have them call each other. `fresh`: also those pairs of which is known how they stand."""
+        self._log_in(names)
         basis = self._basis(names)
         pairs = [pair for pair in pairs_of(names) if fresh or self._known_of(pair, basis) is None]
         taking_part = {name for pair in pairs for name in pair}
@@ -151,10 +156,21 @@ class Preflight:
         calling = Calling(peers, self._threads, self.ports, self._taken)
         calls = calling.calls([basis.sides[name] for name in names if name in taking_part], pairs, basis.one_machine)
         self._remember(calls, basis)
-        for call in calls:
-            if call.failed:
-                log.info("%s", call.words())
         return calls
+
+    def _log_in(self, names: Sequence[NodeName]) -> None:
+        """Where we reach a node is known once we have; who does not answer shows that again in the look."""
+
+        def task(name: NodeName) -> Callable[[], None]:
+            def ask() -> None:
+                with contextlib.suppress(RemoteError):
+                    self._links[name].runner.peers.run(":", 1)
+
+            return ask
+
+        strangers = [task(name) for name in names if not self._links[name].address]
+        if strangers:
+            self._threads.together(strangers, OPEN_S)
 
     def _remember(self, calls: Iterable[Call], basis: _Basis) -> None:
         of: dict[Pair, list[Call]] = {}

@@ -7,6 +7,7 @@ import pytest
 from mgpu.core.meeting import (
     ALL_PAIRS,
     LOOPBACK,
+    MOST_CANDIDATES,
     OK,
     Call,
     Door,
@@ -55,8 +56,8 @@ def test_of_many_a_ring_and_all_ways_from_and_to_the_first() -> None:
         (Side(A, reached="gpu01.behind.jump"), ["10.9.9.9"], False, ("10.9.9.9",)),
         (Side(A, reached="127.0.0.1"), ["10.9.9.9"], True, (LOOPBACK, "10.9.9.9")),
         (Side(A, reached="fd00::5"), [], False, ("fd00::5",)),
-        (Side(A), ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"], False,
-         ("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4")),
+        (Side(A), [f"10.0.0.{number}" for number in range(30)], False,
+         tuple(f"10.0.0.{number}" for number in range(MOST_CANDIDATES))),
     ],
 )  # fmt: skip
 def test_where_a_node_may_be_reached(side: Side, own: list[str], one: bool, there: tuple[str, ...]) -> None:
@@ -178,7 +179,7 @@ fd000000000000000000000000000002 02 40 00 80     eth0
 
 
 def test_the_addresses_that_others_may_use() -> None:
-    assert parse_own(FIB) == ("10.1.2.3", "172.17.0.1", "fd00:0:0:0:0:0:0:2")
+    assert parse_own(FIB) == ("10.1.2.3", "172.17.0.1", "fd00::2")
     assert parse_own("") == ()
 
 
@@ -186,7 +187,14 @@ def test_the_addresses_that_others_may_use() -> None:
     ("text", "numeric"),
     [
         *(("10.0.0.1", True), ("::1", True), ("fd00::1:2", True)),
-        *(("gpu01", False), ("10.0.0.256", False), ("10.0.0", False), ("", False), ("x:y", False)),
+        *(
+            ("gpu01", False),
+            ("10.0.0.256", False),
+            ("10.0.0", False),
+            ("", False),
+            ("x:y", False),
+            ("fe80::1%eth0", False),
+        ),
     ],
 )
 def test_what_is_an_address(text: str, numeric: bool) -> None:

@@ -67,8 +67,7 @@ def test_all_is_well_and_names_may_differ() -> None:
     """Interfaces that are called differently are no trouble: each node has its own."""
     found = lines(told(A), told(B, "eno1"))
     assert all(each.startswith("ok ") for each in found)
-    assert "ok way: a is reached by b at 10.0.0.1, port 20007" in found
-    assert "ok address: a: 10.0.0.1 (where the master reaches it too)" in found
+    assert "ok way: a is reached by b at 10.0.0.1 (where the master reaches it too), port 20007" in found
     assert of(found, "interface") == ["ok interface: a goes to b over eth0", "ok interface: b goes to a over eno1"]
     assert "ok torch: PyTorch 2.5.1+cu124 (CUDA 12.4) on all" in found
 
@@ -78,7 +77,7 @@ def test_a_wall_is_told_once_a_way_and_says_what_to_open() -> None:
     found = of(lines(told(A), told(B), made=[Call(A, B, AT[B], 20007, "ok"), *bad]), "way")
     assert found == [
         f"failure way: b cannot reach a at 10.0.0.1:20007: timed out -> {OPEN}",
-        "ok way: b is reached by a at 10.0.0.2, port 20007",
+        "ok way: b is reached by a at 10.0.0.2 (where the master reaches it too), port 20007",
     ]
 
 
@@ -111,13 +110,13 @@ def test_what_could_not_be_tried_is_skipped() -> None:
         (
             Side(A, reached="127.0.0.1"),
             "10.0.0.1",
-            "found on the node: 127.0.0.1, where the master",
+            "found there; 127.0.0.1, by which the master knows it,",
         ),
     ],
 )
 def test_why_this_address(side: Side, address: str, why: str) -> None:
     made = [Call(A, B, AT[B], 20007, "ok"), Call(B, A, address, 20007, "ok")]
-    assert why in of(lines(replace(told(A), side=side), told(B), made=made), "address")[0]
+    assert why in of(lines(replace(told(A), side=side), told(B), made=made), "way")[0]
 
 
 def test_the_inventory_names_an_interface_that_is_not_there() -> None:
@@ -184,7 +183,7 @@ def test_versions_that_differ() -> None:
 def test_what_none_has_is_not_spoken_of() -> None:
     bare = [replace(told(name), driver="", cuda="", facts=Facts()) for name in (A, B)]
     found = lines(*bare)
-    assert {each.split(" ")[1] for each in found} == {"way:", "address:", "clock:"}
+    assert {each.split(" ")[1] for each in found} == {"way:", "clock:"}
 
 
 @pytest.mark.parametrize(
@@ -283,3 +282,11 @@ def test_nothing_of_the_question_is_left_unquoted() -> None:
     assert "\"$HOME\"'/a b'" in text
     assert "'/x'\\''; rm -rf /'" in text
     assert question(NodeWorld(), Wanted([], [], "abc"))[1] == "sh"
+
+
+def test_of_many_nodes_the_names_are_folded() -> None:
+    names = [NodeName(f"n{number:02}") for number in range(12)]
+    AT.update({name: f"10.0.1.{number}" for number, name in enumerate(names)})
+    found = lines(*map(told, names), directory=True)
+    assert "ok way: n00 is reached by n[01-11] at 10.0.1.0 (where the master reaches it too), port 20007" in found
+    assert of(found, "interface")[0] == "ok interface: n00 goes to n[01-11] over eth0"
