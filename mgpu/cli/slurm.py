@@ -158,6 +158,8 @@ def settle(said: Mapping[str, Said], started: Collection[str] = ()) -> tuple[dic
             notices.append(f"{one.where} changes nothing: {_WHY_NOTHING[key]}")
         else:
             meant = _MEANINGS[key](one, said) if key in _MEANINGS else {key: one.value}
+            if key == "gpus_per_task" and any(name in said for name in started):
+                meant[key] = _typed(key, one, one.value)[key]  # as each of them then sees no others
             options.update(meant if one.where.startswith("--") else _placed(meant, one.where))
     return options, notices
 

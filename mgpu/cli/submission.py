@@ -106,7 +106,8 @@ def surprises(words: list[str], command: Mapping[str, Any]) -> Iterator[str]:
 
 def wire_keys(kind: str) -> set[str]:
     """The files of srun's -o and -e are ours to write, and only it has an -n; nobody stays with what is submitted."""
-    return WIRE_KEYS - {"output", "error"} | {"ntasks"} if kind == "srun" else WIRE_KEYS - {"kill_on_disconnect"}
+    keys = WIRE_KEYS | {"gpus_per_task"}
+    return keys - {"output", "error"} | {"ntasks"} if kind == "srun" else keys - {"kill_on_disconnect"}
 
 
 def test_only(session: Session, prepared: Prepared) -> None:

@@ -229,6 +229,7 @@ class JobSpec:
     tree: Tree | None = None
     launcher: LauncherName = LauncherName.NONE
     tasks_per_node: int | None = None  # of the command, side by side on each node; None = it is started once there
+    gpus_per_task: int | None = None  # which it then sees alone; None = all those of its node
 
     @property
     def standing(self) -> int:

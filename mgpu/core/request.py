@@ -28,7 +28,7 @@ from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
 from mgpu.core.stdin import on_one_node, parse_input, window_of
-from mgpu.core.tasks import many_scripts, parse_launcher, parse_tasks, torchrun_alone, uneven
+from mgpu.core.tasks import many_scripts, parse_launcher, parse_share, parse_tasks, torchrun_alone, uneven
 from mgpu.core.tree import parse_tree, tree_notices
 
 _KEYS = ("request_id", "key", "kind", "command", "options", "env", "cwd", "virtual_env", "zone", "tree")
@@ -37,7 +37,7 @@ _OPTIONS = (
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
     *("exclusive", "setup", "cpus_per_task", "mem", "account", "kill_on_disconnect", "input"),
-    *("launcher", "ntasks_per_node", "ntasks"),
+    *("launcher", "ntasks_per_node", "ntasks", "gpus_per_task"),
 )
 # Given, they say something: an empty one is a variable that is not set. What is not here says so in its own words.
 _NEVER_EMPTY = (
@@ -119,6 +119,7 @@ def parse_submission(
         input=given,
         launcher=launcher,
         tasks_per_node=tasks,
+        gpus_per_task=parse_share(options, launcher, tasks, ask.sizes),
     )
     return spec, notices + account_notices + array_notices + env_notices + retry_notices + tree_notices(spec)
 

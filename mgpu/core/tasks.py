@@ -10,7 +10,7 @@ from mgpu.core import payload as read
 from mgpu.core.errors import RequestError
 from mgpu.core.launchers import LAUNCHERS, torchrun
 from mgpu.core.model import Command, CommandForm, JobKind, LauncherName, Request
-from mgpu.core.shape import check_shape, shape_of
+from mgpu.core.shape import MAX_GPUS, check_shape, shape_of
 
 MOST_TASKS = 256  # on one node
 
@@ -57,6 +57,20 @@ def parse_tasks(
         both = f"-n {tasks} contradicts --ntasks-per-node {each} on {nodes} node{'s' * (nodes != 1)}"
         raise RequestError(f"{both}: use -n {each * nodes}, or leave out one of them")
     return request, share
+
+
+def parse_share(
+    options: Mapping[str, Any], launcher: LauncherName, tasks: int | None, sizes: Sequence[int]
+) -> int | None:
+    """The GPUs that each task alone is to see; None = all those of its node. Raises RequestError."""
+    share = read.whole(options, "gpus_per_task", "--gpus-per-task", 0, MAX_GPUS)
+    if not share or tasks is None or launcher is not LauncherName.NONE:
+        return None
+    if set(sizes) != {share * tasks}:
+        has = f"the job has {sizes[0]}" if len(set(sizes)) == 1 else "how many the job gets differs"
+        each = f"--gpus-per-task {share} for {tasks} tasks on each node is {share * tasks} GPUs there"
+        raise RequestError(f"{each}, {has}: use --gpus-per-node {share * tasks}, or leave out --gpus-per-task")
+    return share
 
 
 def _says_nodes(request: Request) -> bool:

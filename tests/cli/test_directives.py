@@ -130,7 +130,8 @@ def test_what_slurms_words_mean(peer: Peer, mgpu: Callable, line: str, options: 
 
 SRUNS: list[tuple[str, dict[str, object]]] = [
     ("--gres=gpu:a100:2 --ntasks=1", {"gpus_per_node": "2", "gpu_type": "a100", "ntasks": "1"}),
-    ("-N 2 -n 4 --gpus-per-task=1", {"nodes": "2", "gpus": "4", "ntasks": "4"}),
+    ("-N 2 -n 4 --gpus-per-task=1", {"nodes": "2", "gpus": "4", "ntasks": "4", "gpus_per_task": "1"}),
+    ("--gpus-per-task=a100:2", {"gpus": "2", "gpu_type": "a100"}),
     ("-n1 -c2 -u", {"cpus_per_task": "2", "ntasks": "1"}),
     ("--ntasks-per-node=1 --mem-per-gpu=4G -G2", {"gpus": "2", "mem": "8G", "ntasks_per_node": "1"}),
     ("--tasks-per-node 2 -c 4", {"cpus_per_task": "8", "ntasks_per_node": "2"}),

@@ -35,6 +35,14 @@ def test_each_task_is_told_its_rank(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SHELLS)
+def test_a_task_may_see_its_own_gpus_alone(name: str, tmp_path: Path) -> None:
+    bound = tasks(shell("echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES $SLURM_GPUS_PER_TASK"), 3, spec={"gpus_per_task": 2})
+    script = bound.script.replace("CUDA_VISIBLE_DEVICES='0'", "CUDA_VISIBLE_DEVICES='0,1,3,GPU-x,11,12'")
+    done = run(name, Launch(script), tmp_path)
+    assert sorted(done.stdout.decode().splitlines()) == ["0 0,1 2", "1 3,GPU-x 2", "2 11,12 2"]
+
+
+@pytest.mark.parametrize("name", SHELLS)
 def test_every_form_of_a_command(name: str, tmp_path: Path) -> None:
     nasty = ("a  b", "$HOME", "'", "*", "")
     argv = Command(ARGV, (sys.executable, "-c", "import sys; sys.stdout.write(f'{sys.argv[1:]}\\n')", *nasty))

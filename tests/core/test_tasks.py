@@ -71,6 +71,19 @@ def test_what_contradicts_itself_is_refused_with_what_would_be_right(options: di
     assert str(refusal.value) == line
 
 
+def test_gpus_of_each_task_alone() -> None:
+    four = {"ntasks": "4", "gpus": "4", "gpus_per_task": "1"}
+    assert parsed(four)[0].gpus_per_task == 1
+    assert parsed(four | {"nodes": "2"})[0].gpus_per_task == 1
+    assert parsed({"gpus": "4", "gpus_per_task": "1"})[0].gpus_per_task is None  # no task was asked for
+    assert parsed(four | {"gpus": "0", "gpus_per_task": "0"})[0].gpus_per_task is None
+    right = "use --gpus-per-node 4, or leave out --gpus-per-task"
+    for options, has in (({"gpus": "2"}, "the job has 2"), ({"gpus": "6"}, "how many the job gets differs")):
+        with pytest.raises(RequestError) as refusal:
+            parsed({"ntasks_per_node": "4", "gpus_per_task": "1"} | options)
+        assert str(refusal.value) == f"--gpus-per-task 1 for 4 tasks on each node is 4 GPUs there, {has}: {right}"
+
+
 def test_a_batch_job_says_how_many_on_each_node() -> None:
     assert parsed({"ntasks_per_node": "2"}, kind="batch")[0].tasks_per_node == 2
     with pytest.raises(RequestError, match="-n is for srun: --ntasks-per-node starts"):

@@ -77,11 +77,20 @@ def test_what_each_rank_is_told_where_mgpu_starts_none(cluster: Cluster) -> None
 
 
 def test_tasks_of_two_nodes_and_the_first_that_fails(cluster: Cluster) -> None:
-    names = "SLURM_PROCID SLURM_NTASKS SLURM_LOCALID SLURM_NTASKS_PER_NODE RANK WORLD_SIZE LOCAL_RANK MGPU_NODE_ID"
-    line = " ".join(f"${name}" for name in names.split())
-    told = lines(cluster("srun", "-N", 2, "-n", 4, "sh", "-c", f'echo "{line}"'))
+    names = (
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+        "SLURM_LOCALID",
+        "SLURM_NTASKS_PER_NODE",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+    )
+    line = " ".join(f"${name}" for name in (*names, "CUDA_VISIBLE_DEVICES", "MGPU_NODE_ID"))
+    told = lines(cluster("srun", "-N", 2, "-n", 4, "--gpus-per-task=1", "sh", "-c", f'echo "{line}"'))
+    local = [str(rank % 2) for rank in range(4)]
     assert told == [
-        [str(rank), "4", str(rank % 2), "2", str(rank), "4", str(rank % 2), f"node00{rank // 2 + 1}"]
+        [str(rank), "4", local[rank], "2", str(rank), "4", local[rank], local[rank], f"node00{rank // 2 + 1}"]
         for rank in range(4)
     ]
     failing = "[ $SLURM_PROCID = 3 ] || exec sleep 600; sleep 2; exit 3"

@@ -27,7 +27,9 @@ def variables(gang: Gang) -> dict[str, str]:
     nodes = len(gang.parts)
     shown = f"{tasks}(x{nodes})" if nodes > 1 else str(tasks)
     first = _of_task(gang, tasks, "0") if tasks == 1 else {}
+    share = gang.job.spec.gpus_per_task
     return first | {
+        **({"SLURM_GPUS_PER_TASK": str(share)} if share else {}),
         "SLURM_NTASKS": str(tasks * nodes),
         "SLURM_NPROCS": str(tasks * nodes),
         "SLURM_NTASKS_PER_NODE": str(tasks),
@@ -53,6 +55,7 @@ def ending(gang: Gang) -> str:
         [
             _SET_ASIDE,
             f"mgpu_tasks={tasks} mgpu_first={gang.part.rank * tasks} mgpu_node={quote(gang.part.node)}",
+            f"mgpu_share={gang.job.spec.gpus_per_task or ''}",
             f"mgpu_run() {{\n{runs}\n}}",
             _SIDE_BY_SIDE,
             f"{{ mgpu_task 0{others}; }} 5>&1 | mgpu_watch",
@@ -94,9 +97,13 @@ mgpu_task() {
     IFS=' ' read -r mgpu_pid mgpu_value </proc/self/stat
     echo "began $1 $mgpu_pid" >&5
     export SLURM_LOCALID="$1" LOCAL_RANK="$1" SLURM_PROCID=$((mgpu_first + $1)) RANK=$((mgpu_first + $1))
+    if [ -n "$mgpu_share" ]; then
+      mgpu_value=$(($1 * mgpu_share + 1))-$((($1 + 1) * mgpu_share))
+      CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f $mgpu_value)
+    fi
     exec >&3 2>&4 3>&- 4>&- 5>&-
     set $mgpu_e $mgpu_a
-    unset mgpu_e mgpu_a mgpu_tasks mgpu_first mgpu_node mgpu_shell mgpu_pid mgpu_value
+    unset mgpu_e mgpu_a mgpu_share mgpu_tasks mgpu_first mgpu_node mgpu_shell mgpu_pid mgpu_value
     mgpu_run
   )
   echo "ended $1 $? $mgpu_shell" >&5
