@@ -40,7 +40,6 @@ def multinode() -> None:
         asked = ("--node-gpu-ids", ";".join(f"{n}:{_indices(share)}" for n, share in zip(NAMES, shares, strict=True)))
         _adds_up(check, torchrun, asked, [uuid for share in shares for _, uuid in share])
         _one_dies(check, torchrun, asked, shares)
-        _mpi(check, asked, half)
 
 
 def _indices(share: list[tuple[int, str]]) -> str:
@@ -124,25 +123,6 @@ def _one_dies(check: Check, torchrun: str, asked: tuple[str, ...], shares: tuple
     passed(f"the job is {ended['state']}, exit {ended['exit_code']}: {ended['detail']}")
     until("free GPUs", lambda: all(gpu["state"] == "free" for node in _nodes(check) for gpu in node["gpus"]))
     passed("all GPUs are free again")
-
-
-def _mpi(check: Check, asked: tuple[str, ...], half: int) -> None:
-    """Once on the first node; its daemon on the second comes through mgpu."""
-    if shutil.which("mpirun") is None:
-        print("      no mpirun here: MPI is left out")
-        return
-    allowed = "OMPI_ALLOW_RUN_AS_ROOT=1,OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
-    line = "echo $MGPU_NODE_ID $CUDA_VISIBLE_DEVICES"
-    said = check.mgpu("srun", *asked, "--mpi", "--export", allowed, "--", "mpirun", "sh", "-c", line)
-    found = sorted(said.split("\n")[:-1])
-    wanted = sorted(f"{name} {indices}" for name, indices in _pairs(asked) for _ in range(half))
-    if found != wanted:
-        raise Failed(f"mpirun's ranks say {found}, not {wanted}")
-    passed(f"mpirun, one rank a GPU over both nodes: {'; '.join(found)}")
-
-
-def _pairs(asked: tuple[str, ...]) -> list[list[str]]:
-    return [one.split(":") for one in asked[1].split(";")]
 
 
 def _a_process_on(uuid: str) -> int:
