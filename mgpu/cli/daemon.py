@@ -22,14 +22,14 @@ Examples:
 
 @command(
     Option("--personal", "", "End by itself when idle for long."),
-    Option("--ensure", "", "Start one in the background unless one runs, and return."),
+    Option("--ensure", "", "Start one in the background unless one runs, and return; it stays, unless --personal."),
     has_json=False,
     examples=EXAMPLES,
 )
 def daemon(session: Session, /, personal: bool, ensure: bool) -> int:
     """Be the master, in the foreground, until SIGTERM, ^C or `mgpu stop`. Jobs run on without it. SIGHUP reloads."""
     if ensure:
-        start.ensure(session.location_here())
+        start.ensure(session.location_here(), lasting=not personal)
         return 0
     try:
         return as_master(session, "run", personal)

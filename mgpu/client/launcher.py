@@ -29,12 +29,17 @@ def leave_launcher() -> None:
 
 def launcher() -> str:
     """A script and no link: a link to Python's own program would lose its environment."""
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    installed = os.path.basename(folder) in ("site-packages", "dist-packages")
-    path = "" if installed else f"PYTHONPATH={shlex.quote(folder)}${{PYTHONPATH:+:$PYTHONPATH}} "
+    folder = search_path()
+    path = f"PYTHONPATH={shlex.quote(folder)}${{PYTHONPATH:+:$PYTHONPATH}} " if folder else ""
     lines = [
         "#!/bin/sh",
         "# written by the master; for mgpu on other machines",
         f'{path}exec {shlex.quote(sys.executable)} -m mgpu "$@"',
     ]
     return "\n".join(lines) + "\n"
+
+
+def search_path() -> str:
+    """What Python has to be told so that it finds this mgpu, "" = it is installed."""
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return "" if os.path.basename(folder) in ("site-packages", "dist-packages") else folder

@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from mgpu import clock
 from mgpu.client.http import MasterError, NoMaster, request
 from mgpu.client.locate import Location
+from mgpu.client.service import COMING, Unit, unit_of
 
 START_TIMEOUT_S = 60.0
 POLL_S = 0.02
+SERVICE_POLL_S = 0.3
 TRIES = 3
 AGAIN_S = 0.3
 # How a personal master ends that finds the lock held: by one that is still starting, or already ending.
@@ -34,25 +36,29 @@ class BadConfig(NoMaster):
         MasterError.__init__(self, "bad_config", "\n".join(faults))
 
 
-def ensure(location: Location) -> None:
-    """Returns when a master answers at the location's socket. Raises NoMaster with the reason when none can."""
+def ensure(location: Location, lasting: bool = False) -> None:
+    """Returns when a master answers at the location's socket; one that is missing is started, and ends when idle unless
+    it is to be `lasting`. Raises NoMaster with the reason when none can."""
     try:
         request(location.endpoint, "GET", "/v1/status")
-        return
+        return None
     except NoMaster as error:
         if not location.personal:
             error.hint = error.hint or "is the one that --master names running?"
             raise
+    unit = unit_of(location.state_dir)
+    if unit is not None:
+        return await_service(location, unit)
     make_state_dir(location.state_dir)
     with start_lock(location.state_dir):
         failures = 0
         deadline = clock.monotonic() + START_TIMEOUT_S
         while True:
             if answers(location):
-                return
-            status, said = spawn(location)
+                return None
+            status, said = spawn(location, lasting)
             if status == 0 or answers(location):
-                return
+                return None
             if status == BAD_CONFIG:  # will not go away
                 raise BadConfig(said)
             failures += status != LOCK_HELD
@@ -60,6 +66,17 @@ def ensure(location: Location) -> None:
                 break
             time.sleep(AGAIN_S)
     raise NoMaster(f"the master did not start: {said[-1]}", f"the whole log is {log_path(location.state_dir)}")
+
+
+def await_service(location: Location, unit: Unit) -> None:
+    """It is not ours to start. One that is being restarted is back soon. Raises NoMaster."""
+    deadline = clock.monotonic() + START_TIMEOUT_S
+    while not answers(location):
+        state = unit.state()
+        if state not in COMING or clock.monotonic() > deadline:
+            what = f"no master answers at {location.endpoint.socket_path}: here it is the service {unit.name}"
+            raise NoMaster(f"{what}, which is {state or 'unknown'}", f"{unit.how_to_start}; {unit.log} says more")
+        time.sleep(SERVICE_POLL_S)
 
 
 def answers(location: Location) -> bool:
@@ -105,10 +122,10 @@ def start_lock(state_dir: str) -> Iterator[None]:
         os.close(lock)
 
 
-def command(location: Location) -> list[str]:
-    """The personal master's command line."""
-    config = ["--config", location.config] if location.config else []
-    return [sys.executable, "-m", "mgpu", "daemon", "--personal", *config, "--state-dir", location.state_dir]
+def command(location: Location, lasting: bool = False) -> list[str]:
+    """The master's command line; a personal one, unless it is to be `lasting`."""
+    options = [*([] if lasting else ["--personal"]), *(["--config", location.config] if location.config else [])]
+    return [sys.executable, "-m", "mgpu", "daemon", *options, "--state-dir", location.state_dir]
 
 
 def folder_to_start_in() -> str:
@@ -117,7 +134,7 @@ def folder_to_start_in() -> str:
     return "/" if package_folder in sys.path[1:] else package_folder
 
 
-def spawn(location: Location) -> tuple[int, list[str]]:
+def spawn(location: Location, lasting: bool = False) -> tuple[int, list[str]]:
     """Starts a master and waits until it answers: (0, []), or its exit status and what it said."""
     import subprocess
 
@@ -128,7 +145,7 @@ def spawn(location: Location) -> tuple[int, list[str]]:
         # The variables that located this master say nothing to it: its command line names all.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("MGPU_")}
         child = subprocess.Popen(
-            command(location),
+            command(location, lasting),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -15,6 +15,7 @@ from typing import IO, Protocol
 import paramiko
 
 from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.scope import scope_words
 
 CHUNK = 256 * 1024  # read much at a time: recv(4096) costs 5 times the CPU
 
@@ -151,7 +152,7 @@ def wake_reader(sock: socket.socket | None) -> None:
 class LocalChannel:
     def __init__(self, command: str, environ: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
+            [*scope_words(), "/bin/sh", "-c", command],
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

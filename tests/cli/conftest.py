@@ -76,3 +76,19 @@ def mgpu_process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def programs(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts programs first in PATH; with `alone`, no others are found."""
+
+    def put(alone: bool = False, **texts: str) -> None:
+        folder = clean_home / "bin"
+        folder.mkdir(exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder) if alone else f"{folder}:{os.environ['PATH']}")
+
+    monkeypatch.chdir(clean_home)
+    return put

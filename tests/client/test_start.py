@@ -44,7 +44,7 @@ def test_the_command_line_names_everything(tmp_path: Path) -> None:
 
 def test_many_clients_at_one_instant_start_one_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "state"
-    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", SERVER, str(folder)])
+    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", SERVER, str(folder)])
     failures: list[Exception] = []
 
     def client() -> None:
@@ -73,7 +73,7 @@ def test_many_clients_at_one_instant_start_one_master(tmp_path: Path, monkeypatc
 def test_one_that_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; sys.stderr.write('older\\nmgpu: node gpu01: no such key\\n\\n'); sys.exit(69)"
     (tmp_path / "master.log").write_text("of another day\n")
-    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", code])
+    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", code])
     with pytest.raises(NoMaster, match=r"^the master did not start: node gpu01: no such key$") as caught:
         start.ensure(location(tmp_path))
     assert caught.value.exit_code == 69
@@ -82,7 +82,7 @@ def test_one_that_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_faults_of_a_configuration_are_all_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; sys.stderr.write('a.yaml:1:1: this\\nmgpu: a.yaml:2:1: that\\n'); sys.exit(2)"
-    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", code])
+    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", code])
     with pytest.raises(start.BadConfig) as caught:
         start.ensure(location(tmp_path))
     assert (caught.value.code, caught.value.exit_code) == ("bad_config", 2)
@@ -92,7 +92,7 @@ def test_the_faults_of_a_configuration_are_all_told(tmp_path: Path, monkeypatch:
 def test_another_that_is_still_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds the lock, and does not answer yet."""
     refused = f"open({str(tmp_path / 'tries')!r}, 'a').write('x'); raise SystemExit({start.LOCK_HELD})"
-    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", refused])
+    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", refused])
     monkeypatch.setattr(start, "AGAIN_S", 0.01)
     other: list[subprocess.Popen[bytes]] = []
 
@@ -138,7 +138,7 @@ def test_another_that_never_answers_is_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = f"import sys; sys.stderr.write('mgpu: another master holds it'); sys.exit({start.LOCK_HELD})"
-    monkeypatch.setattr(start, "command", lambda _location: [sys.executable, "-c", code])
+    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", code])
     monkeypatch.setattr(start, "START_TIMEOUT_S", 0.5)
     monkeypatch.setattr(start, "AGAIN_S", 0.01)
     with pytest.raises(NoMaster, match="the master did not start: another master holds it"):

@@ -1,0 +1,1 @@
+"""`mgpu service`: the master as something of the machine's, by systemd or by cron."""
