@@ -32,6 +32,11 @@ class Door:
     other: int | None = None
 
     @property
+    def narrow(self) -> bool:
+        """One at a time may call."""
+        return self.tool == "nc"
+
+    @property
     def ports(self) -> tuple[int, ...]:
         return (self.port,) if self.other is None else (self.port, self.other)
 

@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
 
-from mgpu.core.meeting import OWN, Call, Door, Pair, Side, candidates, parse_own, reached_by_all
+from mgpu.core.meeting import ALL_PAIRS, OWN, Call, Door, Pair, Side, candidates, parse_own, reached_by_all
 from mgpu.core.model import NodeName
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError
@@ -26,6 +26,7 @@ ANSWER_S = 1.0  # for what came of the calls to get here
 LISTEN_S = 20  # then a node ceases by itself
 PORTS_EACH = 4  # that a node tries, until one is free
 SILENT = "it did not answer in time"
+TOO_MANY = f"with nc nodes call one after the other, so no more than {ALL_PAIRS} do"
 
 
 class Calling:
@@ -134,11 +135,17 @@ class Calling:
             return lambda: self._call(source, targets, doors, places, limit_s)
 
         asked = {source: targets for source, targets in of.items() if doors[source][0] != SILENT}
-        answers = self._threads.together([task(*each) for each in asked.items()], limit_s + ANSWER_S)
-        told = dict(zip(asked, answers, strict=True))
+        why, turns = SILENT, [list(asked)]
+        if any(isinstance(door, Door) and door.narrow for door, _ in doors.values()):
+            turns = [[source] for source in asked] if len(asked) <= ALL_PAIRS else []
+            why = SILENT if turns else TOO_MANY
+        told: dict[NodeName, list[Call] | None] = {}
+        for turn in turns:
+            answers = self._threads.together([task(source, asked[source]) for source in turn], limit_s + ANSWER_S)
+            told.update(zip(turn, answers, strict=True))
         calls: list[Call] = []
         for source, targets in of.items():
-            silent = [_doubt(source, target, places, f"{source}: {SILENT}") for target in targets]
+            silent = [_doubt(source, target, places, f"{source}: {why}") for target in targets]
             calls += told.get(source) or silent
         return calls
 

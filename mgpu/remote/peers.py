@@ -54,6 +54,8 @@ class ShellPeers:
                 yield NO_TOOL
             elif words[0] == "taken":
                 yield "all ports that were tried are in use there"
+            elif words[0] == "unable":
+                yield NO_TOOL
             else:
                 yield parse_door(words) or "its answer could not be read"
 

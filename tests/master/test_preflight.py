@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -39,6 +39,10 @@ class Node:
     open: int = 0
     logins: int = 0
     link: Any = None
+    tool: str = "perl"
+    counting: ClassVar[threading.Lock] = threading.Lock()
+    inside: ClassVar[int] = 0  # calls under way, of all nodes
+    most: ClassVar[int] = 0
 
     @contextlib.contextmanager
     def listening(self, nonce: str, ports: Sequence[int], limit_s: int) -> Iterator[Door | str]:
@@ -46,11 +50,17 @@ class Node:
             self.mute.wait()
         self.listens += 1
         self.open += 1
-        yield Door("perl", ports[0])
+        yield Door(self.tool, ports[0])
         self.open -= 1
 
     def reach(self, targets: Sequence[Target], limit_s: int) -> dict[tuple[str, int], str] | None:
         self.calls += 1
+        with self.counting:
+            Node.inside += 1
+            Node.most = max(Node.most, Node.inside)
+        threading.Event().wait(0.02)
+        with self.counting:
+            Node.inside -= 1
         return {(t.address, t.port): "Connection timed out" if t.address in self.walls else "ok" for t in targets}
 
     def run(self, text: str, limit_s: int, shell: str = "sh") -> tuple[int, str]:
@@ -239,6 +249,20 @@ def test_a_node_that_cannot_try_it_keeps_nobody_from_starting(monkeypatch: pytes
     monkeypatch.setattr(bench.nodes[A], "reach", reach)
     monkeypatch.setattr(bench.nodes[B], "reach", lambda targets, limit_s: None)
     assert bench.judge(A, B) == Meeting(("192.0.2.1", "192.0.2.2"))
+
+
+def test_where_one_at_a_time_may_call_one_does() -> None:
+    Node.most = 0
+    bench = Bench(*(Node(name, f"192.0.2.{number}", tool="nc") for number, name in enumerate((A, B, C))))
+    assert bench.judge(A, B, C).failed is None
+    assert Node.most == 1
+
+
+def test_of_many_none_calls_where_one_at_a_time_may() -> None:
+    names = [NodeName(f"n{number}") for number in range(9)]
+    bench = Bench(*(Node(name, f"192.0.2.{number}", tool="nc") for number, name in enumerate(names)))
+    assert bench.judge(*names).failed is None
+    assert not any(node.calls for node in bench.nodes.values())
 
 
 def test_a_fault_of_ours_keeps_nobody_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,15 @@ def test_a_node_without_any_of_these_programs_says_so(bench: Workbench, nonce: s
         assert door == NO_TOOL
 
 
+def test_a_listener_that_listens_nowhere_is_none(bench: Workbench, nonce: str) -> None:
+    if shutil.which("socat") or bench.shell == "busybox":
+        pytest.skip("socat, or busybox's own nc, cannot be hidden")
+    for name in ("perl", "python3", "nc"):
+        hide(bench, name)
+    with bench.runner.peers.listening(nonce, [free_port(), free_port()], 30) as door:
+        assert door == NO_TOOL
+
+
 def test_a_text_is_run_with_bounds_and_is_in_no_command_line(bench: Workbench, nonce: str, mark: str) -> None:
     peers = bench.runner.peers
     text = f"secret={nonce}; echo $secret; tr '\\0' ' ' </proc/$$/cmdline; env | grep -c ^MGPU_TEXT; exit 3"

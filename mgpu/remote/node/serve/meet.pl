@@ -53,14 +53,14 @@ sub call {
     local $SIG{ALRM} = sub { die "Connection timed out\n" };
     alarm $limit;
     eval {
-        for my $try (1 .. 4) {
+        for my $try (1 .. 8) {    # nc listens anew after each
             select(undef, undef, undef, 0.1) if $try > 1;
             socket(my $way, $found->{family}, SOCK_STREAM, 0) or die "$!\n";
             if (!connect($way, $found->{addr})) { $said = "$!"; next; }
             my $heard = '';
             1 while sysread($way, $heard, 256, length $heard) && length $heard < 256;
-            $said = $heard eq "$nonce\n" ? 'ok' : 'somebody else answers';
-            last;
+            $said = $heard eq "$nonce\n" ? 'ok' : $heard eq '' ? 'no answer' : 'somebody else answers';
+            last if $heard ne '';
         }
     };
     alarm 0;

@@ -29,6 +29,8 @@ for port; do
     wait
     exit
   done
+  printf "\n%s unable\n" "$tag"
+  exit
 done
 printf "\n%s taken\n" "$tag"'
 
@@ -46,7 +48,7 @@ call() {
   esac
 }
 one() {
-  for try in 1 2 3 4; do
+  for try in 1 2 3 4 5 6 7 8; do
     said=$(call "$1" "$2" </dev/null)
     status=$?
     if [ "$said" = "$3" ]; then said=ok; break; fi
@@ -56,7 +58,7 @@ one() {
       *"imed out"*) said="Connection timed out" ;;
       *"o route"*) said="No route to host" ;;
       *nreachable*) said="Network is unreachable" ;;
-      "") said="no answer" ;;
+      "" | *[Rr]eset*) said="no answer" ;;
       *) said="somebody else answers" ;;
     esac
     sleep 0.1
@@ -86,7 +88,7 @@ able() {
 }
 
 # listen NONCE LIMIT_S PORT...: at the first of these that is free, until a line (or the end) comes on stdin. Says
-# `listening TOOL PORT OTHER` (one that the kernel chose, or -) or `taken`; whoever connects is told the nonce
+# `listening TOOL PORT OTHER` (one that the kernel chose, or -), `taken` or `unable`; whoever connects is told the nonce
 op_listen() {
   if ! able perl python3 socat nc; then
     end failed none
