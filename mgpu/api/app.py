@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from mgpu.api import stream
+from mgpu.api import stream, version
 from mgpu.api.connection import caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
@@ -59,6 +59,7 @@ def build_app(context: Context) -> web.Application:
     routes = _Routes(context)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_errors, routes.admit])
     app.add_routes(routes.table())
+    app.on_response_prepare.append(version.tell)
     app.on_shutdown.append(routes.streams.close_all)
     app.on_cleanup.append(routes.close)
     return app
@@ -70,6 +71,7 @@ class OtherConfig(MgpuError):
 
 _STATUS: tuple[tuple[type[MgpuError], HTTPStatus], ...] = (
     (OtherConfig, HTTPStatus.CONFLICT),
+    (version.OtherVersion, HTTPStatus.CONFLICT),
     (reload.CannotReload, HTTPStatus.CONFLICT),
     (restart.CannotRestart, HTTPStatus.CONFLICT),
     (chosen.AlreadyEnded, HTTPStatus.CONFLICT),
@@ -88,8 +90,10 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await handler(request)
     except MgpuError as error:
         answer = next(answer for kind, answer in _STATUS if isinstance(error, kind))
-        return _error(answer, error.as_json())
+        return _error(answer, version.suspected(request, answer, error.as_json()))
     except web.HTTPException as error:  # aiohttp's own: no such route, body too large
+        if error.status in (404, 405) and version.theirs(request):
+            return _error(HTTPStatus(error.status), version.no_such_route(request))
         code = {404: "not_found", 405: "bad_request", 413: "too_large"}.get(error.status, "bad_request")
         text = f"{request.method} {request.path}: {error.reason}"
         return _error(HTTPStatus(error.status), {"code": code, "message": text, "hint": ""})
@@ -98,9 +102,8 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception as error:
         logger.exception("%s %s failed", request.method, request.path)
         text = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
-        return _error(
-            HTTPStatus.INTERNAL_SERVER_ERROR, {"code": "internal", "message": text, "hint": "see the master's log"}
-        )
+        answer, told = HTTPStatus.INTERNAL_SERVER_ERROR, {"code": "internal", "message": text}
+        return _error(answer, version.suspected(request, answer, {**told, "hint": "see the master's log"}))
 
 
 def _error(answer: HTTPStatus, error: dict[str, str]) -> web.Response:
@@ -159,6 +162,8 @@ class _Routes:
             raise NotAllowed(
                 f"this master serves uid {context.owner_uid} alone", "start your own: any mgpu command does"
             )
+        if request.path not in WAYS_OUT:
+            version.check(request)
         meant, ours = request.headers.get("X-Mgpu-Config"), status.config_name(context)
         if meant is not None and request.path not in WAYS_OUT and not _same_file(meant, ours):
             raise OtherConfig(

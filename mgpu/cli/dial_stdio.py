@@ -12,7 +12,7 @@ from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client import http, start
 from mgpu.client.hearing import silent_for_s
 from mgpu.client.http import MasterError
-from mgpu.client.relay import WIRE, relay
+from mgpu.client.relay import relay
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -30,7 +30,7 @@ It is run for you by MGPU_MASTER=ssh://user@here, from another machine.
 def dial_stdio(session: Session, /, mark: str, no_start: bool, silence: int | None) -> int:
     """Connect stdin and stdout with the master here, as a local command of this user. The first line begins with WORD:
     all before it was printed by start-up files."""
-    told: dict[str, Any] = {"wire": WIRE, "version": mgpu.__version__}
+    told: dict[str, Any] = {"wire": mgpu.WIRE, "version": mgpu.__version__}
     try:
         connection = to_master(session, not no_start)
     except MasterError as error:

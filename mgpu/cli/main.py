@@ -7,10 +7,12 @@ import os
 import sys
 from contextlib import suppress
 
+import mgpu
 from mgpu.cli import plain
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Group, Reading
 from mgpu.cli.text import say
+from mgpu.client import http
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import NoReturn
 
@@ -120,11 +122,25 @@ def run(words: list[str]) -> int:
         # As a program ended by SIGPIPE; nothing may be flushed into that pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    except (LookupError, TypeError, ValueError) as error:
+        if not http.other_versions:
+            raise  # a fault of ours
+        told = unreadable(error)
+        session.leave_untold(told.exit_code, **told.as_json())
+        session.print_error(told)
+        return told.exit_code
     except OSError as error:
         said = f"{error.filename or 'system'}: {error.strerror or error}"
         session.leave_untold(1, "error", said)
         say(said)
         return 1
+
+
+def unreadable(error: Exception) -> MasterError:
+    """Of a master of another version: what a command looks for in its answers is not there, or is another thing."""
+    who = f"the master, which is mgpu {http.other_versions[0]}"
+    what = f"the answer of {who}, cannot be read by this {mgpu.__version__} ({type(error).__name__}: {error})"
+    return MasterError("other_version", what, "install the same version; then mgpu restart, jobs run on")
 
 
 def read_line(session: Session, words: list[str]) -> Reading | int:

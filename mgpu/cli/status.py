@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mgpu
 from mgpu.cli.session import Session
 from mgpu.cli.show import plain
 from mgpu.cli.syntax import command
@@ -32,5 +33,7 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
         facts["started"] = local_time(facts["started"])
     if "uptime_s" in facts:
         facts["uptime"] = duration(facts.pop("uptime_s"))
+    if (theirs := facts.get("version", mgpu.__version__)) != mgpu.__version__:
+        facts["version"] = f"{theirs} (this command is {mgpu.__version__})"
     width = max(map(len, facts))
     return [f"{clean(key.replace('_', ' ')):{width}}  {clean(plain(value))}" for key, value in facts.items()]

@@ -22,12 +22,12 @@ import subprocess
 import time
 from contextlib import suppress
 
+import mgpu
 from mgpu import clock
 from mgpu.client import trouble
 from mgpu.client.head import NO_MGPU, Head, begin_word, remote_command
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.private import private_folder
-from mgpu.client.relay import WIRE
 from mgpu.lean_typing import Any
 
 PATIENCE_S = 30  # of a connection, unless ssh_config or --connection-timeout says otherwise
@@ -112,9 +112,7 @@ class Dialer:
             self.version = str(told["version"])
         except (ValueError, KeyError, TypeError) as error:
             raise NoMaster(f"{self.head.shown} answered what is not ours: {line}", "", lasting=True) from error
-        if wire != WIRE:
-            import mgpu
-
+        if wire != mgpu.WIRE:
             raise trouble.other_wire(self.head, self.version, mgpu.__version__)
         if "error" in told:
             error_there = told["error"]

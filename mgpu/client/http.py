@@ -32,11 +32,14 @@ EXIT_CODES = {
     "bad_config": 2,
     "other_config": 2,
     "store": 69,
+    "other_version": 69,
     "no_master": 69,
     "not_allowed": 77,
 }
 EXIT_CODES_BY_STATUS = {400: 2, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
+
+other_versions: list[str] = []  # of the master that answered last, if it is not ours
 
 LONGEST_LINE, SHOWN = 4000, 400  # letters of what is said
 LONGEST_PATH = 8000  # what the server takes, less the words around it
@@ -176,7 +179,7 @@ def check_server(connection: socket.socket, endpoint: Endpoint) -> None:
 
 def request_head(endpoint: Endpoint, method: str, path: str, version: str, extra: dict[str, str]) -> bytes:
     """The request line and headers, up to and with the empty line."""
-    headers = {"Host": "mgpu", "X-Mgpu-Version": mgpu.__version__, **extra}
+    headers = {"Host": "mgpu", "X-Mgpu-Version": mgpu.__version__, "X-Mgpu-Wire": str(mgpu.WIRE), **extra}
     if endpoint.config is not None:
         headers["X-Mgpu-Config"] = endpoint.config
     lines = [f"{method} {path} HTTP/{version}", *(f"{name}: {value}" for name, value in headers.items())]
@@ -251,7 +254,11 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit():
         raise OSError("not an HTTP answer")
     pairs = (line.partition(":") for line in lines)
-    return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    version = headers.get("x-mgpu-version", mgpu.__version__)
+    if version != mgpu.__version__:
+        other_versions[:] = [version]
+    return int(words[1]), headers
 
 
 def raise_for_error(response: Response) -> None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-WIRE = 1  # stands in the first line; another number means another protocol
 PIECE_B = 1 << 18
 LOOK_S = 5.0
 

@@ -172,7 +172,7 @@ def same(master: Master, status: Mapping[str, Any]) -> Iterator[Finding]:
         yield failure("same", master.error.message, master.error.hint or "see its log")
     elif status.get("version") != mgpu.__version__:
         text = f"the master is version {status.get('version')}, this command {mgpu.__version__}"
-        yield warning("same", text, "mgpu stop ends it, jobs run on: the next command starts the new one")
+        yield warning("same", text, "mgpu restart takes up the code that lies there now, jobs run on")
     else:
         yield ok("same", f"same configuration, same version ({mgpu.__version__})")
     for text in list(status.get("errors") or [])[-SHOWN_ERRORS:]:
