@@ -131,7 +131,7 @@ def test_all_other_keys(here: Path) -> None:
         "  train: {default_time: none, max_time: 7-0, planning_time: 1:30:00, priority: -10, allow_users: [ann, bob]}\n"
         "  rest:\n"
         "networking: {heartbeat_interval: 1, timeout: 1:30, login_timeout: 2m, probe_timeout: 0.5,\n"
-        "  master_ports: 5000-5099}\n"
+        "  master_ports: 5000-5099, preflight: false}\n"
         "scheduling: {default_policy: my.module:order, backfill: none}\n"
         "retries: {max: 0, requeues: 3, backoff: 1s, backoff_max: 1h}\n"
         "health: {unhealthy_after: 9}\n"
@@ -148,6 +148,7 @@ def test_all_other_keys(here: Path) -> None:
     }
     assert (config.heartbeat_interval_s, config.timeout_s) == (1, 90)
     assert (config.login_timeout_s, config.probe_timeout_s, config.master_ports) == (120, 0.5, (5000, 5099))
+    assert not config.preflight
     assert (config.default_policy, config.backfill) == ("my.module:order", "none")
     assert config.requeues_max == 3
     assert (config.retries_max, config.backoff_s, config.backoff_max_s, config.unhealthy_after) == (0, 1, 3600, 9)

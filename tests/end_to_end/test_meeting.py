@@ -113,6 +113,36 @@ def test_preflight_sees_a_node_as_a_job_would(meeting: Cluster) -> None:
         second.run("ip link set eno1 down; ip link set eno1 name eth0; ip link set eth0 up", user="root", check=False)
 
 
+PYTHON = r"""#!/bin/sh
+echo python 3.9.1 "$0"
+echo torch 2.5.1+cu124 12.4
+"""
+
+
+def test_preflight_sees_python_as_a_job_of_this_user_would(meeting: Cluster) -> None:
+    node = meeting.lab.node("node001")
+    make = (
+        f"mkdir -p /opt/theirs/bin; cat >/opt/theirs/bin/python <<'EOF'\n{PYTHON}EOF\nchmod 755 /opt/theirs/bin/python"
+    )
+    node.run(make, user="root")
+    try:
+        found = meeting("preflight", "-w", "node001,node002", env={"VIRTUAL_ENV": "/opt/theirs"}).out
+    finally:
+        node.run("rm -r /opt/theirs", user="root")
+    assert "Python differs: 3.9.1 on node001; 3." in found
+    assert "PyTorch differs: 2.5.1+cu124 (CUDA 12.4) on node001; none on node002" in found
+
+
+def test_preflight_sees_what_is_shared(make_lab: LabMaker, make_cluster: ClusterMaker, separate_lab: None) -> None:
+    cluster = make_cluster(make_lab(nodes=2, gpus=1, shared_home=True))
+    cluster("nodes")
+    found = cluster("preflight", cwd=Path("/tmp")).out
+    assert "ok       directory    home (~) is one directory for all" in found
+    assert "ok       directory    this directory (/tmp) is not shared: what is made there on node001" in found
+    for node in cluster.lab.nodes:
+        assert not node.run("ls -A ~ /tmp | grep '^.mgpu[.]'", check=False).stdout
+
+
 def test_a_port_that_is_turned_down_is_no_secret_either(meeting: Cluster) -> None:
     meeting.lab.node("node002").fault("link", "shut", "1024-65535", "reject")
     done = meeting("srun", "-N", 2, "-w", "node001,node002", "--", "true", check=False)
