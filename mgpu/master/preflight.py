@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.clock import Clock
-from mgpu.core.meeting import Call, Meeting, Pair, Side, one_machine, pairs_of, settle
+from mgpu.core.meeting import Call, Meeting, Pair, Side, one_machine, pairs_of, reached_by_all, settle
 from mgpu.core.model import JobId, NodeName, Part
 from mgpu.core.observation import Observation
 from mgpu.master.board import Board, Running
@@ -31,8 +31,6 @@ MOST_LOOKS = 2  # for an attempt: a node may have come back from a reboot meanwh
 MORE = "a firewall? network.address in the inventory names another address; mgpu preflight -w {} says more"
 
 AttemptKey = tuple[JobId, int]
-
-
 PairBasis = tuple[Side, Side, bool]
 
 
@@ -49,19 +47,19 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was last seen of a pair."""
+    """What was last seen of a pair. `well`: the one is reached at the address that the look found for it."""
 
     at: float
     basis: PairBasis
     calls: tuple[Call, ...]
+    well: bool
 
     def holds(self, basis: PairBasis, now: float) -> bool:
-        well = all(not call.doubt for call in self.calls) and not any(call.failed for call in self.calls)
-        return self.basis == basis and now - self.at < (GOOD_S if well else BAD_S)
+        return self.basis == basis and now - self.at < (GOOD_S if self.well else BAD_S)
 
 
 class Preflight:
-    """`judge`, `follow` and `forget` belong to the tick; the others may be called from any thread."""
+    """`judge` and `follow` belong to the tick; the others may be called from any thread."""
 
     def __init__(
         self,
@@ -172,14 +170,17 @@ class Preflight:
         if strangers:
             self._threads.together(strangers, OPEN_S)
 
-    def _remember(self, calls: Iterable[Call], basis: _Basis) -> None:
+    def _remember(self, calls: Sequence[Call], basis: _Basis) -> None:
         of: dict[Pair, list[Call]] = {}
         for call in calls:
             of.setdefault((call.source, call.target), []).append(call)
+        places = {name: reached_by_all(calls, name) for name in {target for _, target in of}}
         now = self._clock.monotonic()
         with self._lock:
             for pair, made in of.items():
-                self._known[pair] = _Known(now, basis.of(pair), tuple(made))
+                there = [call for call in made if call.address == places[pair[1]]]
+                well = bool(there) and not any(call.failed or call.doubt for call in there)
+                self._known[pair] = _Known(now, basis.of(pair), tuple(made), well)
 
     def _calls(self, names: Sequence[NodeName]) -> list[Call] | None:
         """Of all pairs, as far as is known; None = something is not."""

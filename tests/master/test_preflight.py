@@ -197,6 +197,24 @@ def test_another_address_is_found_where_the_masters_is_of_no_use() -> None:
         Node("b", "192.0.2.2", own=("192.0.2.2", "10.0.0.2"), walls={"172.17.0.1"}),
     )
     assert bench.judge(A, B) == Meeting(("10.0.0.1", "10.0.0.2"))
+    looks = bench.looks
+    bench.now += BAD_S + 1  # that other addresses are of no use is no trouble
+    bench.judge(A, B)
+    assert bench.looks == looks
+
+
+def test_an_address_for_each_other_is_none_for_all() -> None:
+    walls = {A: {"10.0.0.2"}, C: {"10.9.0.2"}}
+    bench = Bench(
+        Node("a", "192.0.2.1", walls=walls[A]),
+        Node("b", "127.0.0.1", own=("10.0.0.2", "10.9.0.2")),
+        Node("c", "192.0.2.3", walls=walls[C]),
+    )
+    assert bench.judge(A, B, C).blamed == B
+    looks = bench.looks
+    bench.now += BAD_S
+    assert bench.judge(A, B, C).failed
+    assert bench.looks > looks
 
 
 def test_who_was_never_logged_in_to_is_logged_in_to_first() -> None:
