@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import glob
+import logging
 import os
 import sqlite3
 from contextlib import closing
+from datetime import datetime, timezone
 from pathlib import Path
 
 from alembic import command
@@ -12,7 +15,12 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
+from mgpu import clock
 from mgpu.core.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+COPIES = 3  # of databases as they were before they were brought to a newer schema
 
 
 def upgrade(engine: Engine, path: Path, revision: str | None) -> None:
@@ -24,7 +32,8 @@ def upgrade(engine: Engine, path: Path, revision: str | None) -> None:
         raise StoreError(
             f"{path}: made by a newer version of mgpu (schema {revision})", "install that version or newer"
         )
-    _copy(path, path.with_name(f"{path.name}.before-{max(known)}"))
+    copy = _keep(path, revision)
+    log.info("%s: from schema %s to %s; %s is a copy of it as it was", path, revision, max(known), copy)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -36,8 +45,26 @@ def configuration() -> Config:
     return config
 
 
+def _keep(path: Path, revision: str | None) -> Path:
+    """A copy beside it, for the way back; the oldest of many go."""
+    moment = datetime.fromtimestamp(clock.now(), tz=timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    made = path.with_name(f"{path.name}.schema-{revision or '0000'}-{moment}")
+    _copy(path, made)
+    for old in sorted(path.parent.glob(f"{glob.escape(path.name)}.schema-*-*Z"), key=_when)[:-COPIES]:
+        old.unlink(missing_ok=True)
+    return made
+
+
+def _when(copy: Path) -> str:
+    return copy.name.rpartition("-")[2]
+
+
 def _copy(path: Path, copy: Path) -> None:
-    """Through SQLite, so that what still stands in the write-ahead log is part of it."""
+    """Through SQLite, so that what still stands in the write-ahead log is part of it. All of it, or no file."""
     os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
+    try:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    except sqlite3.Error:
+        copy.unlink()
+        raise

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mgpu import clock
+from mgpu import __version__, clock
 from mgpu.cli import text
 from mgpu.cli.text import table, width_of
 from tests.client.peer import Peer, job
@@ -306,7 +306,9 @@ def test_requeue(peer: Peer, mgpu: Callable) -> None:
 
 def test_status_starts_nothing(mgpu: Callable, peer: Peer) -> None:
     peer.answers["GET", "/v1/status"] = {"version": "1", "uptime_s": 61, "config": "", "queue": {"PENDING": 2}}
-    assert mgpu("status").out == ("version  1\nconfig   none: this machine alone\nqueue    PENDING=2\nuptime   1:01\n")
+    this = f"(this command is {__version__})"
+    rest = "config   none: this machine alone\nqueue    PENDING=2\nuptime   1:01\n"
+    assert mgpu("status").out == f"version  1 {this}\n{rest}"
     ran = mgpu("status", "--state-dir", "elsewhere")
     assert (ran.status, ran.out) == (69, "") and ran.err.startswith("mgpu: no master runs at ")
 
