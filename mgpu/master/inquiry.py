@@ -22,6 +22,7 @@ from mgpu.remote.errors import RemoteError
 
 CLOCK_LIMIT_S = 5
 FACTS_LIMIT_S = 20  # a `setup` may take its time
+ANSWERS_S = CLOCK_LIMIT_S + FACTS_LIMIT_S + 10.0
 HOME = "~"
 
 
@@ -67,8 +68,7 @@ class Inquiry:
             with contextlib.suppress(RemoteError):
                 marks = self._links[names[0]].runner.peers.marked(nonce, [path for _, path in places])
                 made = stack.enter_context(marks)
-            limit_s = CLOCK_LIMIT_S + FACTS_LIMIT_S + 10.0
-            answers = self._threads.together([task(side) for side in sides], limit_s)
+            answers = self._threads.together([task(side) for side in sides], ANSWERS_S)
         told = [
             answer or NodeTold(side, trouble="it did not answer in time")
             for side, answer in zip(sides, answers, strict=True)

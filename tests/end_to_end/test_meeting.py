@@ -151,6 +151,14 @@ def test_a_port_that_is_turned_down_is_no_secret_either(meeting: Cluster) -> Non
     assert ": refused (" in done.err
 
 
+def test_a_firewall_that_lets_only_the_range_through_is_found_as_well(meeting: Cluster) -> None:
+    meeting.lab.node("node002").fault("link", "shut", "30000-65535", "reject")
+    done = meeting("srun", "-N", 2, "-w", "node001,node002", "--", "true", check=False)
+    assert done.code == 1
+    assert "node001 cannot reach node002" in done.err
+    assert "(a port of the kernel's choice, as NCCL and gloo take them): refused (" in done.err
+
+
 def test_other_nodes_are_taken_where_there_are_some(meeting: Cluster) -> None:
     meeting.lab.node("node001").fault("link", "shut", "1024-65535", "reject")
     done = meeting("srun", "-N", 2, "--gpus-per-node", 2, "--", "sh", "-c", WHERE)
