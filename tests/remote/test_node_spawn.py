@@ -39,11 +39,11 @@ def waits(bench: Workbench, key: str = "1.1") -> None:
     bench.wait(key, "started")
 
 
-def worked(bench: Workbench, name: str) -> str:
+def worked(bench: Workbench, name: str, key: str = "1.1") -> str:
     answers: list[tuple[str, ...]] = []
 
     def done() -> bool:
-        answers.append(hand(bench, "work", name, b""))
+        answers.append(hand(bench, "work", name, b"", key))
         return answers[-1][0] == "worked"
 
     wait_until(done, f"the end of {name}")
@@ -191,3 +191,32 @@ def test_what_cannot_be_written_is_refused(bench: Workbench) -> None:
     with pytest.raises(RemoteError, match=r"takes no work for 1\.1: .*cannot write"):
         hand(bench, "work", "10.1", b"echo never")
     assert bench.look("1.1").alive
+
+
+# --- where it is done -------------------------------------------------------------------------------------------------
+
+
+def test_the_path_of_a_shipped_tree_leads_to_the_parts_own(bench: Workbench) -> None:
+    bench.start("1.1", 'mkdir "${0%/*}/work"\n' + PREPARED + "agent other 'cd there; cat tree'")
+    name, text = ask_of(bench)
+    waits(bench, "2.1")
+    there = bench.folder / "run/db/it's 9/1.1"
+    command = (
+        text.partition(b"\n")[2].replace(b"/node001/1.1", b"/it'\\''s 9/1.1").replace(b"/node001'", b"/it'\\''s 9'")
+    )
+    command = command.replace(b"cd there", f'cd "{there}/work"'.encode())
+    (bench.place("2.1") / "work").mkdir()
+    (bench.place("2.1") / "work/tree").write_text("its own\n")
+    hand(bench, "work", name, command, "2.1")
+    assert worked(bench, name, "2.1") == "0"
+    assert bench.output("2.1") == b"its own\n"
+    assert bench.output("2.1", "stderr") == b""
+    assert there.readlink() == bench.place("2.1")
+    bench.stop("2.1", reason="GANG")
+    bench.exit_of("2.1")
+    bench.runner.clean(["2.1"])
+    assert not there.parent.exists()
+    hand(bench, "answer", name, b"0\n")
+    bench.exit_of("1.1")
+    bench.runner.clean(["1.1"])
+    assert [file.name for file in bench.place("1.1").iterdir()].count("spawn") == 0

@@ -11,6 +11,8 @@ from __future__ import annotations
 # has set since it began, then the command. Nothing that belongs to a node, or to mpirun itself, goes along.
 AGENT = r"""#!/bin/sh
 dir=${0%/*}
+run=${dir%/*}
+quoted() { printf '%s\n' "$1" | sed "s/'/'\\\\''/g; 1s/^/'/; \$s/\$/'/"; }
 while :; do
   case ${1-} in
     -[BbcDEeFIiJLlmOoPpQRSWw]) shift 2 ;;
@@ -23,7 +25,7 @@ rank=
 [ $# -lt 2 ] || shift
 case ${SHELL-} in
   # mpirun has written its command for the account's own shell
-  */csh | */tcsh) command="exec $SHELL -fc $(printf '%s\n' "$*" | sed "s/'/'\\\\''/g; 1s/^/'/; \$s/\$/'/")" ;;
+  */csh | */tcsh) command="exec $SHELL -fc $(quoted "$*")" ;;
   *) command=$* ;;
 esac
 read -r own </proc/sys/kernel/hostname
@@ -42,8 +44,16 @@ while read -r value _; do
   [ "$value" != "$host" ] || rank=@$count
   count=$((count + 1))
 done <"$dir/hosts"
-run=${dir%/*}
-key=${run##*/}
+# ranks begin where mpirun does, by that path: in a shipped tree it is to lead to the part's own one there
+placed() {
+  [ -d "$run/work" ] || return 0
+  count=0
+  for value in "$run" "$(cd "$run" && pwd -P)"; do
+    parent=$(quoted "${value%/*}") value=$(quoted "$value") count=$((count + 1))
+    printf '[ -e %s ] || (umask 077; mkdir -p %s; ln -s "${PWD%%/*}" %s; ln -s %s place.%s)\n' \
+      "$value" "$parent" "$value" "$value" $count
+  done
+}
 read -r id _ </proc/uptime
 id=$$.${id%.*}${id#*.}
 trap 'rm -f "$dir/wake.$id" "$dir/ask.$id" "$dir/.ask.$id" "$dir/answer.$id"' EXIT
@@ -54,9 +64,9 @@ mkfifo "$dir/wake.$id" || fail "cannot make a named pipe in $dir"
 # for both ways: for one alone it would wait for the other
 value=$dir/wake.$id
 exec 3<>"$value"
-{ printf '%s\n' "${rank:-$host}" && changed && printf '%s\n' "$command"; } >"$dir/.ask.$id" &&
+{ printf '%s\n' "${rank:-$host}" && placed && changed && printf '%s\n' "$command"; } >"$dir/.ask.$id" &&
   mv "$dir/.ask.$id" "$dir/ask.$id" || fail "cannot write to $dir (disk full?)"
-printf '%s ask %s\n' "$key" "$id" >>"${run%/*}/events"
+printf '%s ask %s\n' "${run##*/}" "$id" >>"${run%/*}/events"
 while [ ! -f "$dir/answer.$id" ]; do read -r value <&3; done
 {
   read -r value

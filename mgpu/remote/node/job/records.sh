@@ -32,6 +32,7 @@
 #   spawn/                            what is asked for from other nodes, and done for them: core/launchers/spawning.py
 #     ask.ID, answer.ID, wake.ID      until it is answered; the first line of an answer is the exit code
 #     work.ID, begun.ID               until it has ended
+#     place.1, place.2 -> DIR         rank 0's run directory, by its path there: a link to this one, for a shipped tree
 #     taken.ID -> 1, worked.ID -> CODE
 #   script job stdout stderr step bin/scontrol stdin eof fed wake (a pipe) work/ (a tree that was shipped)
 #

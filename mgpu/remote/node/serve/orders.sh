@@ -134,6 +134,7 @@ op_clean() {
     if [ -d "$dir/work" ] && ! rm -rf "$dir/work" 2>/dev/null; then
       chmod -R u+rwX "$dir/work" && rm -rf "$dir/work" # a job may lock its own folders
     fi 2>/dev/null
+    unplace
     rm -rf "$dir"/script* "$dir"/job* "$dir"/stdout* "$dir"/stderr* "${dir:?}/bin" "$dir/append" "$dir/sizes" "$dir"/signal* \
       "$dir/step" "$dir/ready" "$dir/go" "$dir/started" \
       "$dir/deadline" "$dir/timer" "$dir/stop" "$dir/told" "$dir/reaper" "$dir/stuck" \

@@ -58,6 +58,7 @@ condition() {
 
 # erase: $dir, its gate last
 erase() {
+  unplace
   for piece in "$dir"/* "$dir"/.[!.]*; do
     [ "$piece" = "$dir/pid" ] || rm -rf "$piece"
   done

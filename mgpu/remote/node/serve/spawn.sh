@@ -40,6 +40,16 @@ lay() {
   fi
 }
 
+# unplace: the names under which the run directory of rank 0 led to $dir; nothing but links to it
+unplace() {
+  for piece in "$dir"/spawn/place.[12]; do
+    [ -L "$piece" ] || continue
+    value=$(readlink "$piece")
+    # shellcheck disable=SC3013 # in POSIX since 2024, and in every sh
+    [ -L "$value" ] && [ "$value" -ef "$dir" ] && rm -f "$value" && rmdir "${value%/*}"
+  done
+} 2>/dev/null
+
 # asks KEY: a line `KEY ask ID` for each that is not answered; not endlessly many of those that a job has put there
 asks() {
   count=0
