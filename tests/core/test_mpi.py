@@ -17,7 +17,7 @@ from mgpu.core.model import Command, CommandForm, DeviceUuid, LauncherName, Part
 from tests.core.trial import attempt, job, part
 
 TELL = """\
-cat "$OMPI_MCA_orte_default_hostfile" "$HYDRA_HOST_FILE" "$HYDRA_CONFIG_FILE"
+cat "$OMPI_MCA_orte_default_hostfile" "$HYDRA_HOST_FILE"
 [ "$PRTE_MCA_prte_default_hostfile" = "$OMPI_MCA_orte_default_hostfile" ] && [ -x "$HYDRA_LAUNCHER_EXEC" ] && echo same
 echo "$OMPI_MCA_plm_rsh_agent $HYDRA_ENV $OMPI_MCA_btl_tcp_if_include"
 ls -ld "${HYDRA_LAUNCHER_EXEC%/*}"
@@ -51,7 +51,7 @@ def test_mpirun_finds_its_hosts_slots_and_agent(tmp_path: Path) -> None:
     name = Path("/proc/sys/kernel/hostname").read_text().strip()
     agent = f"/bin/sh {tmp_path}/spawn/agent none ib0"
     hosts = [f"{name} slots=2", "10.0.0.2 slots=3", "10.0.0.3 slots=1"]
-    hydra = ["10.0.0.1:2", "10.0.0.2:3", "10.0.0.3:1", "localhost=10.0.0.1"]
+    hydra = ["10.0.0.1:2", "10.0.0.2:3", "10.0.0.3:1"]
     assert lines[:-1] == [*hosts, *hydra, "same", agent]
     assert lines[-1].startswith("drwx------")
 

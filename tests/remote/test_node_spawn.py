@@ -129,6 +129,7 @@ def test_work_is_done_once_and_its_code_told(bench: Workbench) -> None:
     assert not (place / "spawn/work.10.1").exists()
     bench.stop("1.1", reason="GANG")
     assert bench.exit_of("1.1") == "0"
+    assert not str(bench.record("1.1", "clean")).endswith(":own")
     assert hand(bench, "work", "10.2", b"echo never") == ("ended",)
 
 

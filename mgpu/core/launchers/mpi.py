@@ -63,11 +63,11 @@ def slots(gang: Gang) -> list[int]:
 
 
 def _prepared(gang: Gang) -> str:
-    """The files that mpirun is pointed to. Its own node is named as that names itself: so it is known to be here."""
+    """The files that mpirun is pointed to. Open MPI knows its own node by the name that this has for itself; hydra by
+    address too, and then has that for what connects back to it: names need not resolve between nodes."""
     counts = list(zip(gang.addresses, slots(gang), strict=True))
     others = "".join(f"{address} slots={count}\n" for address, count in counts[1:])
     hydra = "".join(f"{address}:{count}\n" for address, count in counts)
-    own = counts[0][0]
     lines = [
         f'mgpu_spawn="${{0%/*}}/{FOLDER}"',
         "(",
@@ -76,14 +76,12 @@ def _prepared(gang: Gang) -> str:
         "read -r mgpu_host </proc/sys/kernel/hostname",
         f'printf "%s slots=%s\\n%s" "$mgpu_host" {counts[0][1]} {quote(others)} >"$mgpu_spawn/hosts"',
         f'printf %s {quote(hydra)} >"$mgpu_spawn/hydra.hosts"',
-        f'printf %s {quote(f"localhost={own}" + chr(10))} >"$mgpu_spawn/hydra.conf"',
         f'printf %s {quote(AGENT)} >"$mgpu_spawn/agent"',
         'chmod 700 "$mgpu_spawn/agent"',
         ")",
         'export OMPI_MCA_plm_rsh_agent="/bin/sh $mgpu_spawn/agent" PRTE_MCA_plm_ssh_agent="/bin/sh $mgpu_spawn/agent"',
         'export OMPI_MCA_orte_default_hostfile="$mgpu_spawn/hosts" PRTE_MCA_prte_default_hostfile="$mgpu_spawn/hosts"',
         'export HYDRA_LAUNCHER_EXEC="$mgpu_spawn/agent" HYDRA_HOST_FILE="$mgpu_spawn/hydra.hosts"',
-        'export HYDRA_CONFIG_FILE="$mgpu_spawn/hydra.conf"',
         # what differs from this when mpirun runs was set by the job itself, and goes along to the other nodes
         'env -0 | tr "\\n\\0" "\\001\\n" >"$mgpu_spawn/world"',
         "unset mgpu_spawn",

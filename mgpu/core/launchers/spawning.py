@@ -102,9 +102,10 @@ done
 unset IFS
 mgpu_id=$mgpu_run/wake
 exec 6<>"$mgpu_id" </dev/null
-while [ ! -L "$mgpu_run/stop" ]; do
+# not by itself once it is to end: who ends before any signal has ended in time, and nobody has cancelled it
+while :; do
   for mgpu_work in "$mgpu_run"/spawn/work.*; do
-    [ -f "$mgpu_work" ] || continue
+    [ -f "$mgpu_work" ] && [ ! -L "$mgpu_run/stop" ] || continue
     mgpu_id=${mgpu_work##*/work.}
     # one that comes a second time is only taken away
     ln -s 1 "$mgpu_run/spawn/taken.$mgpu_id" 2>/dev/null || { rm -f "$mgpu_work"; continue; }
@@ -120,5 +121,4 @@ echo "${1##*/} worked $2" >>"${1%/*}/events"' sh "$mgpu_run" "$mgpu_id" 6<&- || 
     }
   done
   read -r mgpu_work <&6 || :
-done
-exit 0"""
+done"""
