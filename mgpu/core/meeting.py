@@ -177,9 +177,9 @@ _DOOR = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
 def parse_reached(text: str) -> dict[tuple[str, int], str]:
-    """Lines `ADDRESS PORT ok`, or what went wrong."""
-    found = filter(None, map(_REACHED.fullmatch, text.splitlines()))
-    return {(line[1], int(line[2])): line[3] for line in found}
+    """Lines `ADDRESS PORT ok`, or what went wrong. Of several calls to one place, one that came through counts."""
+    found = [line for line in map(_REACHED.fullmatch, text.splitlines()) if line]
+    return {(line[1], int(line[2])): line[3] for line in sorted(found, key=lambda line: line[3] == OK)}
 
 
 def parse_door(words: Sequence[str]) -> Door | None:

@@ -12,6 +12,7 @@ import random
 import secrets
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 
 from mgpu.core.meeting import ALL_PAIRS, OWN, Call, Door, Pair, Side, candidates, parse_own, reached_by_all
 from mgpu.core.model import NodeName
@@ -21,7 +22,8 @@ from mgpu.remote.peers import NO_TOOL, Peers, Target
 
 OPEN_S = 3.0  # for a node to say that it listens, or which addresses it has; with a login, if it must be
 FIRST_S = 3  # for a call: the kernel sends three times within that
-AGAIN_S = 2  # where another address is tried
+AGAIN_S = 2  # where that has failed, once more, and at other addresses
+AGAIN = 3  # times at once: one that is lost on the way is no wall
 ANSWER_S = 1.0  # for what came of the calls to get here
 LISTEN_S = 60  # then a node ceases by itself, whatever became of us
 PORTS_EACH = 4  # that a node tries, until one is free
@@ -57,12 +59,15 @@ class Calling:
             own = self._own([side for side in alive if not candidates(side, (), one_machine)])
             places = {side.name: candidates(side, own.get(side.name, ()), one_machine) for side in sides}
             made = self._round(pairs, doors, places, FIRST_S)
-            # where the usual address is of no use to its peers, another one of the node may be
-            stuck = [side for side in alive if not side.told and side.name not in own]
-            stuck = [side for side in stuck if not reached_by_all(made, side.name)]
-            if stuck and (own := self._own(stuck)):
-                more = {name: tuple(one for one in own[name] if one not in places[name]) for name in own}
-                made += self._round([pair for pair in pairs if more.get(pair[1])], doors, more, AGAIN_S)
+            # a packet may have got lost; and where the usual address is of no use to its peers, another one may be
+            stuck = [side for side in alive if reached_by_all(made, side.name) is None]
+            if stuck:
+                own = self._own([side for side in stuck if not side.told and side.name not in own])
+                more = {
+                    side.name: tuple(dict.fromkeys((*places[side.name], *own.get(side.name, ())))) for side in stuck
+                }
+                again = [pair for pair in pairs if pair[1] in more]
+                made = _later(made, self._round(again, doors, more, AGAIN_S, AGAIN))
             return made
         finally:
             self._close()
@@ -127,16 +132,18 @@ class Calling:
         doors: Mapping[NodeName, tuple[Door | str, str]],
         places: Mapping[NodeName, Sequence[str]],
         limit_s: int,
+        times: int = 1,
     ) -> list[Call]:
-        """Each of `pairs`, at every place of the one that is called."""
+        """Each of `pairs`, at every place of the one that is called; so many times at once, where that can be."""
+        narrow = any(isinstance(door, Door) and door.narrow for door, _ in doors.values())
         of = {source: [target for one, target in pairs if one == source] for source, _ in pairs}
 
         def task(source: NodeName, targets: Sequence[NodeName]) -> Callable[[], list[Call]]:
-            return lambda: self._call(source, targets, doors, places, limit_s)
+            return lambda: self._call(source, targets, doors, places, limit_s, 1 if narrow else times)
 
         asked = {source: targets for source, targets in of.items() if doors[source][0] != SILENT}
         why, turns = SILENT, [list(asked)]
-        if any(isinstance(door, Door) and door.narrow for door, _ in doors.values()):
+        if narrow:
             turns = [[source] for source in asked] if len(asked) <= ALL_PAIRS else []
             why = SILENT if turns else TOO_MANY
         told: dict[NodeName, list[Call] | None] = {}
@@ -147,7 +154,9 @@ class Calling:
         for source, targets in of.items():
             silent = [_doubt(source, target, places, f"{source}: {why}") for target in targets]
             calls += told.get(source) or silent
-        return calls
+        # that nobody reaches a node which has fallen silent meanwhile says nothing of the ways to it
+        gone = {source for source, answer in told.items() if answer is None}
+        return [replace(call, doubt=f"{call.target}: {SILENT}") if call.target in gone else call for call in calls]
 
     def _call(
         self,
@@ -156,6 +165,7 @@ class Calling:
         doors: Mapping[NodeName, tuple[Door | str, str]],
         places: Mapping[NodeName, Sequence[str]],
         limit_s: int,
+        times: int,
     ) -> list[Call]:
         calls, wanted = [], []
         for target in targets:
@@ -170,7 +180,7 @@ class Calling:
         if not wanted:
             return calls
         try:
-            heard = self._peers[source].reach([goal for _, goal in wanted], limit_s)
+            heard = self._peers[source].reach([goal for _, goal in wanted] * times, limit_s)
             why = NO_TOOL
         except RemoteError as error:
             heard, why = None, error.message
@@ -181,6 +191,12 @@ class Calling:
             any_port = isinstance(door, Door) and goal.port == door.other
             calls.append(Call(source, target, goal.address, goal.port, said, doubt, any_port))
         return calls
+
+
+def _later(first: Sequence[Call], second: Sequence[Call]) -> list[Call]:
+    """Both, where they are the same the second one."""
+    of = {(call.source, call.target, call.address, call.port): call for call in (*first, *second)}
+    return list(of.values())
 
 
 def _doubt(source: NodeName, target: NodeName, places: Mapping[NodeName, Sequence[str]], why: str) -> Call:

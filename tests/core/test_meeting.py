@@ -151,6 +151,8 @@ def test_what_went_wrong_in_words(said: str, words: str) -> None:
 def test_what_a_node_prints_is_read_and_nothing_else() -> None:
     text = "10.0.0.1 80 ok\nfd00::1 81 No route to host\nnoise\n10.0.0.1 x ok\n10.0.0.2 80 \n"
     assert parse_reached(text) == {("10.0.0.1", 80): "ok", ("fd00::1", 81): "No route to host"}
+    twice = "10.0.0.1 80 ok\n10.0.0.1 80 Connection timed out\n"
+    assert parse_reached(twice) == {("10.0.0.1", 80): "ok"}
     assert parse_door(["listening", "perl", "20007", "40001"]) == Door("perl", 20007, 40001)
     assert parse_door(["listening", "nc", "20007", "-"]) == Door("nc", 20007)
     assert parse_door(["listening", "nc", "much", "-"]) is None

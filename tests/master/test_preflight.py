@@ -259,6 +259,36 @@ def test_a_node_that_does_not_answer_keeps_nobody_from_starting(monkeypatch: pyt
     mute.set()
 
 
+def test_a_packet_may_get_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Node("a", "192.0.2.1", told="192.0.2.1"), Node("b", "192.0.2.2"))
+    usual = bench.nodes[B].reach
+
+    def reach(targets: Sequence[Target], limit_s: int) -> dict[tuple[str, int], str] | None:
+        answer = usual(targets, limit_s)
+        assert answer
+        return dict.fromkeys(answer, "Connection timed out") if bench.nodes[B].calls == 1 else answer
+
+    monkeypatch.setattr(bench.nodes[B], "reach", reach)
+    assert bench.judge(A, B) == Meeting(("192.0.2.1", "192.0.2.2"))
+    assert (bench.nodes[A].calls, bench.nodes[B].calls) == (1, 2)  # who was reached is not called again
+
+
+def test_a_node_that_falls_silent_meanwhile_has_no_wall_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calling, "FIRST_S", 0)
+    monkeypatch.setattr(calling, "AGAIN_S", 0)
+    monkeypatch.setattr(calling, "ANSWER_S", 0.3)
+    lost = threading.Event()
+
+    def reach(targets: Sequence[Target], limit_s: int) -> dict[tuple[str, int], str] | None:
+        lost.wait(30)
+        return None
+
+    bench = Bench(Node("a", "192.0.2.1", walls={"192.0.2.2"}), Node("b", "192.0.2.2"))
+    monkeypatch.setattr(bench.nodes[B], "reach", reach)
+    assert bench.judge(A, B) == Meeting(("192.0.2.1", "192.0.2.2"))
+    lost.set()
+
+
 def test_a_node_that_cannot_try_it_keeps_nobody_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     def reach(targets: Sequence[Target], limit_s: int) -> dict[tuple[str, int], str] | None:
         raise RemoteError("connection lost")

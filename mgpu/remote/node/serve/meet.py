@@ -5,6 +5,7 @@ import select
 import socket
 import sys
 import threading
+import time
 
 
 def door(port):
@@ -46,14 +47,20 @@ def serve(tag, nonce, *ports):
 
 
 def call(limit, address, port, nonce):
-    said = ""
+    said = "Connection timed out"
+    deadline = time.monotonic() + limit
     for number in range(8):
         if number:
             select.select([], [], [], 0.1)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
         way = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-        way.settimeout(limit)
         try:
+            # a first packet may get lost, and the kernel takes its time for the next one
+            way.settimeout(min(0.7, left))
             way.connect((address, port))
+            way.settimeout(max(0.1, deadline - time.monotonic()))
             heard = b""
             piece = b"."
             while piece and len(heard) < 256:
@@ -63,7 +70,7 @@ def call(limit, address, port, nonce):
                 return "ok" if heard == nonce.encode() + b"\n" else "somebody else answers"
             said = "no answer"
         except socket.timeout:
-            return "Connection timed out"
+            said = "Connection timed out"
         except OSError as error:
             said = error.strerror or str(error)
     return said

@@ -75,7 +75,7 @@ wait'
 can() {
   case $1 in
     perl) perl -MSocket=getaddrinfo,IN6ADDR_ANY -e 1 ;;
-    python3) python3 -ISc 'import select, socket, threading' ;;
+    python3) python3 -ISc 'import select, socket, threading, time' ;;
     *) command -v "$1" ;;
   esac </dev/null >/dev/null 2>&1
 }
