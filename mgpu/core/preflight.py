@@ -51,16 +51,25 @@ def findings(seen: Together) -> list[Finding]:
     meeting = settle([node.name for node in seen.nodes], seen.calls)
     addresses = dict(zip((node.name for node in seen.nodes), meeting.addresses, strict=True))
     found = [finding for node in seen.nodes for finding in _reached(node, seen, addresses[node.name])]
-    found += [skipped("node", f"{node.name}: {node.trouble}") for node in seen.nodes if node.facts is None]
+    found += [_silent(node, seen.calls) for node in seen.nodes if node.facts is None]
     for node in seen.nodes:
         found += _interface(node, {name: at for name, at in addresses.items() if name != node.name})
         found += _own_name(node, addresses[node.name])
+    told = [node for node in seen.nodes if node.facts is not None]  # of the others nothing can be said
     for check, what, value, hint in _SAME:
-        found += _same(check, what, {node.name: value(node) for node in seen.nodes}, hint)
+        found += _same(check, what, {node.name: value(node) for node in told}, hint, len(seen.nodes))
     found += _clocks(seen.nodes)
     for number, (what, path, made) in enumerate(seen.directories):
         found += _directory(seen.nodes, number, f"{what} ({path})", made)
     return found
+
+
+def _silent(node: NodeTold, calls: Sequence[Call]) -> Finding:
+    """One that told nothing. Where it was not heard of in any call either, no job runs there."""
+    text = f"{node.name}: {node.trouble}"
+    if any(call.said for call in calls if node.name in (call.source, call.target)):
+        return skipped("node", text)
+    return failure("node", text, f"mgpu doctor {node.name} says more")
 
 
 # --- ways -----------------------------------------------------------------------------------------------------------
@@ -199,7 +208,10 @@ _SAME: tuple[tuple[str, str, Callable[[NodeTold], str], str], ...] = (
 )
 
 
-def _same(check: str, what: str, values: Mapping[NodeName, str], hint: str) -> Iterator[Finding]:
+def _same(check: str, what: str, values: Mapping[NodeName, str], hint: str, nodes: int) -> Iterator[Finding]:
+    """`nodes`: how many there are, those among them that told nothing."""
+    if len(values) < 2:
+        return
     of: dict[str, list[NodeName]] = {}
     for name, value in values.items():
         of.setdefault(value, []).append(name)
@@ -207,7 +219,7 @@ def _same(check: str, what: str, values: Mapping[NodeName, str], hint: str) -> I
         told = "; ".join(f"{value or 'none'} on {_nodes(names)}" for value, names in of.items())
         yield warning(check, f"{what} differs: {told}", hint)
     elif value := next(iter(of)):
-        yield ok(check, f"{what} {value} on all")
+        yield ok(check, f"{what} {value} on {'all' if len(values) == nodes else _nodes(values)}")
 
 
 def _clocks(nodes: Sequence[NodeTold]) -> Iterator[Finding]:
@@ -227,6 +239,8 @@ def _clocks(nodes: Sequence[NodeTold]) -> Iterator[Finding]:
 def _directory(nodes: Sequence[NodeTold], number: int, what: str, made: bool) -> Iterator[Finding]:
     first = nodes[0].name
     words = {node.name: node.facts.directories.get(number, "") for node in nodes if node.facts}
+    if len(words) < 2:
+        return
     missing = [name for name, word in words.items() if word == "none"]
     if missing and len(missing) == len(words):
         yield ok("directory", f"{what} is on none of them")
@@ -237,12 +251,13 @@ def _directory(nodes: Sequence[NodeTold], number: int, what: str, made: bool) ->
             "-D names one that is on all; --ship sends a tree along",
         )
     elif not made:
-        yield skipped("directory", f"{what} cannot be written on {first}: whether it is one for all is not known")
+        why = f"cannot be written on {first}" if first in words else f"could not be looked at on {first}"
+        yield skipped("directory", f"{what} {why}: whether it is one for all is not known")
     else:
         others = [name for name in words if name != first]
         shared = [name for name in others if words[name] == "seen"]
         if len(shared) == len(others):
-            yield ok("directory", f"{what} is one directory for all")
+            yield ok("directory", f"{what} is one directory for {'all' if len(words) == len(nodes) else _nodes(words)}")
         elif not shared:
             yield ok("directory", f"{what} is not shared: what is made there on {first} is not on {_nodes(others)}")
         else:

@@ -28,7 +28,15 @@ from mgpu.core.policies import POLICIES
 from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
 from mgpu.core.stdin import on_one_node, parse_input, window_of
-from mgpu.core.tasks import many_scripts, parse_launcher, parse_share, parse_tasks, torchrun_alone, uneven
+from mgpu.core.tasks import (
+    many_scripts,
+    parse_launcher,
+    parse_share,
+    parse_tasks,
+    uneven,
+    without_launcher,
+    without_torchrun,
+)
 from mgpu.core.tree import parse_tree, tree_notices
 
 _KEYS = ("request_id", "key", "kind", "command", "options", "env", "cwd", "virtual_env", "zone", "tree")
@@ -83,7 +91,8 @@ def parse_submission(
     if ask.impossible:
         raise RequestError(ask.impossible)
     settled = LAUNCHERS[launcher].settle(command, ask.sizes)
-    told = [uneven(ask.sizes), many_scripts(command, launcher, tasks), torchrun_alone(command, launcher, ask.sizes)]
+    told = [uneven(ask.sizes), many_scripts(command, launcher, tasks)]
+    told += [without_launcher(command, launcher, ask.sizes), without_torchrun(command, launcher)]
     notices += filter(None, told)
     account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)
     indices, array_notices = _bounded(_array(options, command, kind), request)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mgpu.core import payload as read
 from mgpu.core.errors import RequestError
-from mgpu.core.launchers import LAUNCHERS, torchrun
+from mgpu.core.launchers import LAUNCHERS, mpi, torchrun
 from mgpu.core.model import Command, CommandForm, JobKind, LauncherName, Request
 from mgpu.core.shape import MAX_GPUS, check_shape, shape_of
 
@@ -88,14 +88,26 @@ def many_scripts(command: Command, launcher: LauncherName, tasks: int | None) ->
     )
 
 
-def torchrun_alone(command: Command, launcher: LauncherName, sizes: Sequence[int]) -> str:
-    """What is to be said where torchrun on several nodes is not told of the others; "" = nothing."""
+def without_launcher(command: Command, launcher: LauncherName, sizes: Sequence[int]) -> str:
+    """What is to be said where a program that could start ranks on all nodes runs on each by itself; "" = nothing."""
     if launcher is not LauncherName.NONE or command.form is not CommandForm.ARGV or len(sizes) == 1:
         return ""
+    if program := mpi.is_mpirun(command):
+        return f"{program} on several nodes, each with ranks of its own: --mpi starts it once, for all of them"
     told = torchrun.options_of(command.words)
     if not torchrun.behind_torchrun(command.words) or {"rdzv-endpoint", "master-addr"} & told.keys():
         return ""
     return "torchrun on several nodes, none of which is told of the others: --distributed fills that in"
+
+
+def without_torchrun(command: Command, launcher: LauncherName) -> str:
+    """What is to be said where a shell's line is to run under torchrun, and does not call it; "" = nothing."""
+    if launcher is not LauncherName.TORCHRUN or command.form is not CommandForm.SHELL:
+        return ""
+    words = command.words[0].split()
+    if not words or not torchrun.is_program(words[0]) or torchrun.is_called_in(command.words[0]):
+        return ""
+    return "a shell's line runs as it stands, this one without torchrun: that comes in front of words behind --"
 
 
 def uneven(sizes: Sequence[int]) -> str:

@@ -80,8 +80,8 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
 
 
 def _failed_rank(value: Job, parts: Sequence[Part]) -> int | None:
-    """Of several, the one whose exit code the job has."""
-    return decisive(parts).rank if len(parts) > 1 and value.state.final and value.exit_code else None
+    """Of several, the one whose exit code the job has. A limit or a cancellation ends all of them: it is no rank's."""
+    return decisive(parts).rank if len(parts) > 1 and value.state is JobState.FAILED and value.exit_code else None
 
 
 def _array(value: Job) -> Json:

@@ -98,8 +98,31 @@ def test_what_could_not_be_tried_is_skipped() -> None:
     made = [Call(A, B, AT[B], 20007, "ok"), Call(B, A, AT[A], doubt="b: no perl, python3, socat or nc there")]
     found = of(lines(told(A), told(B), made=made), "way")
     assert found[0] == "skipped way: who reaches a could not be tried: b: no perl, python3, socat or nc there"
-    silent = replace(told(B), facts=None, trouble="it did not answer in time", clock_s=None)
-    assert "skipped node: b: it did not answer in time" in lines(told(A), silent)
+    assert "skipped node: b: it did not answer in time" in lines(told(A), silent(B))
+
+
+def silent(name: NodeName) -> NodeTold:
+    return replace(told(name), facts=None, trouble="it did not answer in time", clock_s=None)
+
+
+def test_nothing_is_made_up_of_a_node_that_is_down() -> None:
+    """It has no other Python, and shares no directory; that it is down is a failure."""
+    dead = [Call(A, B, AT[B], doubt="b: it did not answer in time"), Call(B, A, AT[A], doubt="b: it did not answer")]
+    found = lines(told(A), silent(B), made=dead, directory=True)
+    assert [each.split(" ")[1] for each in found if not each.startswith("skipped ")] == ["node:", "interface:"]
+    assert "failure node: b: it did not answer in time -> mgpu doctor b says more" in found
+
+
+def test_of_three_those_two_are_compared_that_told_something() -> None:
+    found = lines(told(A), told(B), silent(C), made=calls(A, B), directory=True)
+    assert of(found, "python") == ["ok python: Python 3.11.7 on a and b"]
+    assert of(found, "node")[0].startswith("failure node: c: ")
+    assert of(found, "directory")[0].startswith("warning directory: this directory (/scratch) is not on a -> ")
+    first = findings(Together([silent(A), told(B), told(C)], calls(B, C), PORTS, [("this directory", "/d", False)]))
+    assert (
+        line(first[-1])
+        == f"skipped directory: {WORDS} could not be looked at on a: whether it is one for all is not known"
+    )
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,31 @@ def test_a_script_that_runs_more_often_than_in_slurm() -> None:
     assert parsed({"ntasks_per_node": "1"}, kind="batch", command=command)[1] == []
 
 
+ON_TWO = {"nodes": "2", "gpus": "8"}
+MPIRUN = "mpirun on several nodes, each with ranks of its own: --mpi starts it once, for all of them"
+NO_TORCHRUN = "a shell's line runs as it stands, this one without torchrun: that comes in front of words behind --"
+
+
+@pytest.mark.parametrize(
+    ("options", "form", "word", "told"),
+    [
+        (ON_TWO, "argv", "/usr/bin/mpirun", [MPIRUN]),
+        (ON_TWO | {"launcher": "mpi"}, "argv", "mpirun", []),
+        ({"gpus": "4"}, "argv", "mpirun", []),  # one node: it needs nobody
+        (ON_TWO, "argv", "hostname", []),
+        (ON_TWO | {"launcher": "torchrun"}, "shell", "python train.py --lr 1", [NO_TORCHRUN]),
+        (ON_TWO | {"launcher": "torchrun"}, "shell", "cd x; python train.py", []),  # who knows what it is
+        (ON_TWO | {"launcher": "torchrun"}, "shell", "python -m torch.distributed.run train.py", []),
+        (ON_TWO | {"launcher": "torchrun"}, "shell", "python prepare.py && torchrun train.py", []),
+        (ON_TWO, "shell", "python train.py", []),
+    ],
+)
+def test_a_command_that_does_not_fit_its_launcher(
+    options: dict[str, Any], form: str, word: str, told: list[str]
+) -> None:
+    assert parsed(options, kind="batch", command={"form": form, "words": [word]})[1] == told
+
+
 def test_a_launcher_is_named_as_one_likes() -> None:
     assert parsed({"launcher": " None "})[0].launcher is LauncherName.NONE
     assert parsed({})[0].launcher is LauncherName.NONE

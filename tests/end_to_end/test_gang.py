@@ -177,6 +177,14 @@ def test_a_command_that_finds_its_port_in_use_is_tried_once_more(gang: Cluster) 
     assert (failed["attempt"], failed["exit_code"], failed["failed_rank"]) == (2, 1, 0)
 
 
+def test_a_limit_that_ends_all_ranks_is_the_fault_of_none(gang: Cluster) -> None:
+    result = gang("srun", "-w", "node001,node002", "-t", "0:01", "sleep", 60, check=False)
+    (job,) = gang.json("history", "--states", "TIMEOUT")["jobs"]
+    assert [part["exit_code"] for part in job["allocation"]] == [143, 143]
+    assert (result.code, job["failed_rank"]) == (124, None)
+    assert result.told[-1] == f"mgpu: job {job['job_id']} TIMEOUT (time limit reached)"
+
+
 def test_two_nodes_of_one_machine_do_not_end_each_other(make_lab: LabMaker, make_cluster: ClusterMaker) -> None:
     """What is left of one part is looked for by its token, and the other's processes are here too."""
     cluster = make_cluster(make_lab(nodes=2, gpus=1, mode="loopback"))

@@ -114,9 +114,15 @@ _WITH_ONE = (
 _WITH_TWO = ("-mca", "--mca", "--prtemca", "--pmixmca", "-genv", "-env")
 
 
+def is_mpirun(command: Command) -> str:
+    """Its name, without folders; "" = it is another command, or one of which that is not known."""
+    name = command.words[0].rpartition("/")[2] if command.form is CommandForm.ARGV else ""
+    return name if name in ("mpirun", "mpiexec") else ""
+
+
 def _ranks(command: Command) -> tuple[str, int] | None:
     """The option that says how many, and the number."""
-    if command.form is not CommandForm.ARGV or command.words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
+    if not is_mpirun(command):
         return None
     asked, words = None, list(command.words[1:])
     while words and words[0].startswith("-"):

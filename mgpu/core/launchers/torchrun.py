@@ -126,6 +126,15 @@ def _with_torchrun(command: Command) -> Command:
     return replace(command, words=(*words[:at], "-m", _MODULES[0], *words[at:]))
 
 
+def is_program(word: str) -> bool:
+    """Torchrun comes in front of it."""
+    return word.endswith(".py") or _is_python(word)
+
+
+def is_called_in(text: str) -> bool:
+    return any(name in text for name in ("torchrun", *_MODULES))
+
+
 def _is_python(word: str) -> bool:
     return _PYTHON.fullmatch(word.rpartition("/")[2]) is not None
 
