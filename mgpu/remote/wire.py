@@ -80,7 +80,7 @@ def _read(name: str) -> str:
 
 def _stripped(text: str, indented: bool = False) -> bytes:
     lines = (line.rstrip() if indented else line.strip() for line in text.splitlines())
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#")).encode()
+    return "".join(f"{line}\n" for line in lines if line and not line.lstrip().startswith("#")).encode()
 
 
 def program() -> bytes:
