@@ -11,14 +11,19 @@ from mgpu.core.model import Attempt, Job, Part
 @dataclass(frozen=True, slots=True)
 class Gang:
     """`parts` in rank order, `part` is the one that this is about. `addresses`: one a rank, where the other ranks reach
-    it, "" = not known. `interface`: the one that goes there from this part's node, "" = the inventory does not say."""
+    it, "" = not known. `interfaces`: likewise what goes there from its node, "" = the inventory does not say."""
 
     job: Job
     attempt: Attempt
     part: Part
     parts: tuple[Part, ...]
     addresses: tuple[str, ...]
-    interface: str = ""
+    interfaces: tuple[str, ...] = ()
+
+    @property
+    def interface(self) -> str:
+        """That of this part's node."""
+        return self.interfaces[self.part.rank] if self.interfaces else ""
 
     @property
     def several(self) -> bool:

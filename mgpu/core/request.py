@@ -90,7 +90,7 @@ def parse_submission(
     ask = ask_for(request, nodes)
     if ask.impossible:
         raise RequestError(ask.impossible)
-    settled = LAUNCHERS[launcher].settle(command, ask.sizes)
+    settled = LAUNCHERS[launcher].settle(command, tuple(size if tasks is None else tasks for size in ask.sizes))
     told = [uneven(ask.sizes), many_scripts(command, launcher, tasks)]
     told += [without_launcher(command, launcher, ask.sizes), without_torchrun(command, launcher)]
     notices += filter(None, told)

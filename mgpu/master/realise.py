@@ -173,7 +173,9 @@ class Realiser:
         world = launch.NodeWorld(
             config.workdir, config.setup, config.env, self._renumbered(part.node), config.login_shell
         )
-        gang = Gang(item.job, item.attempt, part, item.parts, addresses, config.network_interface)
+        links = [self._links.get(other.node) for other in item.parts]
+        interfaces = tuple(link.config.network_interface if link else "" for link in links)
+        gang = Gang(item.job, item.attempt, part, item.parts, addresses, interfaces)
         return launch.render(gang, world)
 
     def _is_new(self, what: str, key: PartKey) -> bool:

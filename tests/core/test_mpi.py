@@ -14,6 +14,8 @@ from mgpu.core.gang import Gang
 from mgpu.core.launch import NodeWorld, render
 from mgpu.core.launchers import mpi
 from mgpu.core.model import Command, CommandForm, DeviceUuid, LauncherName, Part
+from mgpu.core.request import parse_submission
+from tests.core.test_request import NODES, payload
 from tests.core.trial import attempt, job, part
 
 TELL = """\
@@ -33,10 +35,10 @@ def gpus(*counts: int) -> tuple[Part, ...]:
     return tuple(part(rank, uuids=each, devices=tuple(range(len(each)))) for rank, each in enumerate(uuids))
 
 
-def gang(parts: tuple[Part, ...], command: Command, rank: int = 0, interface: str = "", **spec: Any) -> Gang:
+def gang(parts: tuple[Part, ...], command: Command, interfaces: tuple[str, ...] = (), **spec: Any) -> Gang:
     made = job(command=command, spec={"launcher": LauncherName.MPI, **spec})
     addresses = tuple(f"10.0.0.{number + 1}" for number in range(len(parts)))
-    return Gang(made, attempt(port=23456), parts[rank], parts, addresses, interface)
+    return Gang(made, attempt(port=23456), parts[0], parts, addresses, interfaces)
 
 
 def run(text: str, folder: Path) -> str:
@@ -46,7 +48,7 @@ def run(text: str, folder: Path) -> str:
 
 
 def test_mpirun_finds_its_hosts_slots_and_agent(tmp_path: Path) -> None:
-    made = gang(gpus(2, 3, 0), Command(CommandForm.SHELL, (TELL,)), interface="ib0")
+    made = gang(gpus(2, 3, 0), Command(CommandForm.SHELL, (TELL,)), interfaces=("ib0",) * 3)
     lines = run(render(made, NodeWorld()).script, tmp_path).splitlines()
     name = Path("/proc/sys/kernel/hostname").read_text().strip()
     agent = f"/bin/sh {tmp_path}/spawn/agent none ib0"
@@ -61,6 +63,13 @@ def test_as_many_slots_as_were_asked_for(tmp_path: Path) -> None:
     assert run(render(made, NodeWorld()).script, tmp_path) == "10.0.0.1:3\n10.0.0.2:3\n"
 
 
+def test_an_interface_only_where_it_has_one_name_on_all_nodes() -> None:
+    for names in (("ib0", "ib1"), ("ib0", ""), ("", "")):
+        assert "OMPI_MCA_btl_tcp_if_include" not in mpi.variables(gang(gpus(1, 1), argv("mpirun"), interfaces=names))
+    told = mpi.variables(gang(gpus(1, 1), argv("mpirun"), interfaces=("ib0", "ib0")))
+    assert {told[name] for name in told if name.endswith("if_include")} == {"ib0"}
+
+
 def test_an_mpirun_that_is_not_there_is_named(tmp_path: Path) -> None:
     text = render(gang(gpus(1, 1), argv("mpirun-of-ours -np 2 hostname")), NodeWorld()).script
     (tmp_path / "script").write_text(text)
@@ -71,7 +80,7 @@ def test_an_mpirun_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["mpirun -np 5 a.out", "/opt/bin/mpiexec -x A --mca btl tcp -n 5 python t.py -n 1"])
 def test_more_ranks_than_slots_are_refused(line: str) -> None:
-    with pytest.raises(RequestError, match=r"-np? 5: there are 4 slots, one for each GPU of 2 nodes"):
+    with pytest.raises(RequestError, match=r"-np? 5: 2 nodes have 4 slots, one for each GPU"):
         mpi.settle(argv(line), (2, 2))
 
 
@@ -92,3 +101,11 @@ def test_more_ranks_than_slots_are_refused(line: str) -> None:
 def test_what_is_not_clearly_too_many_is_left_to_mpirun(line: str) -> None:
     assert mpi.settle(argv(line), (2, 2)) == argv(line)
     assert mpi.settle(argv("mpirun -np 5 a.out"), ()).words[0] == "mpirun"
+
+
+def test_slots_that_were_asked_for_count_at_submission() -> None:
+    words = {"form": "argv", "words": ["mpirun", "-np", "8", "a.out"]}
+    options = {"nodes": "2", "gpus": "0", "ntasks_per_node": "4", "launcher": "mpi"}
+    assert parse_submission(payload(options, command=words), NODES, {}, "bob")[0].tasks_per_node == 4
+    with pytest.raises(RequestError, match="2 nodes have 6 slots"):
+        parse_submission(payload({**options, "ntasks_per_node": "3"}, command=words), NODES, {}, "bob")

@@ -136,6 +136,21 @@ def test_a_master_that_is_killed_finds_what_was_asked_for(cluster: Cluster, mpi:
     assert (ended["state"], ended["exit_code"]) == ("FAILED", 7)
 
 
+@each_mpi
+def test_a_master_that_is_killed_while_ranks_run_brings_their_end(cluster: Cluster, mpi: Mpi) -> None:
+    words = mpi.words("-np", 2, mpi.python, "failing.py")
+    job_id = cluster.submit(f"--ship={PROGRAMS}", "-N", 2, "--gpus-per-node", 1, *words)
+    cluster.await_output(job_id, "all 2")
+    os.kill(cluster.master_pid(), signal.SIGKILL)
+    cluster.lab.node("node001").run("pkill -KILL -f '^[^ ]*/python failing.py$'")
+    cluster("queue")
+    ended = cluster.await_job(job_id, patience_s=40)
+    # hydra makes 9 or 255 of it, as its proxy there or the one elsewhere is the first to tell
+    assert ended["state"] == "FAILED"
+    assert ended["exit_code"] in ((9, 255) if mpi.name == "mpich" else (137,))
+    assert left(cluster) == ""
+
+
 @any_mpi
 def test_a_host_outside_of_the_job_is_refused(cluster: Cluster, mpi: Mpi) -> None:
     other = cluster.lab.node("node002").address

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -92,6 +93,16 @@ def test_the_node_itself_is_no_other_node(bench: Workbench) -> None:
     first, code, second, mask, other, own_mask = bench.output("1.1").decode().split()
     assert (first, code, second, other) == ("here", "3", "too", "4")
     assert mask == own_mask
+
+
+def test_a_command_for_the_c_shell_is_read_by_it(bench: Workbench) -> None:
+    """mpirun writes it for the account's own shell."""
+    tcsh = shutil.which("tcsh") or pytest.skip("no tcsh here")
+    own = Path("/proc/sys/kernel/hostname").read_text().strip()
+    command = 'setenv A "it\'s so"; echo $A; exit 3'
+    bench.start("1.1", f"{PREPARED}export SHELL={tcsh}\nagent {own} {quote(command)}")
+    assert bench.exit_of("1.1") == "3"
+    assert bench.output("1.1") == b"it's so\n"
 
 
 def test_who_asks_ends_with_its_job(bench: Workbench) -> None:

@@ -16,8 +16,8 @@ from mgpu.core.model import Command, LauncherName
 
 class Launcher(Protocol):
     """`settle`, at submission: the command as it is to be run, or RequestError for one that contradicts the request.
-    `sizes`: GPUs of each part, () = that is not known yet. `variables`: beside those that every job has.
-    `ending`: the end of the script, where it becomes the command."""
+    `sizes`: GPUs of each part, or as many tasks as were asked for; () = that is not known yet. `variables`: beside
+    those that every job has. `ending`: the end of the script, where it becomes the command."""
 
     def settle(self, command: Command, sizes: Sequence[int]) -> Command: ...
     def variables(self, gang: Gang) -> dict[str, str]: ...

@@ -24,10 +24,11 @@ def settle(command: Command, sizes: Sequence[int]) -> Command:
     slots = sum(size or 1 for size in sizes)
     if asked is not None and slots and asked[1] > slots:
         option, ranks = asked
-        where = f"{len(sizes)} nodes" if len(sizes) > 1 else "its node"
+        where = f"{len(sizes)} nodes have" if len(sizes) > 1 else "its node has"
+        have = f"{slots} slot{'' if slots == 1 else 's'}"
         raise RequestError(
-            f"{command.words[0]} {option} {ranks}: there are {slots} slots, one for each GPU of {where}",
-            f"ask for {ranks} GPUs, or have {option} {slots}, or add --oversubscribe for several ranks a GPU",
+            f"{command.words[0]} {option} {ranks}: {where} {have}, one for each GPU or as --ntasks-per-node says",
+            f"ask for {ranks}, or have {option} {slots}, or add --oversubscribe for several ranks a slot",
         )
     return command
 
@@ -51,7 +52,8 @@ def ending(gang: Gang) -> str:
 
 
 def _interface(gang: Gang) -> dict[str, str]:
-    if not (gang.several and gang.interface):
+    """What rank 0's node is told counts on all of them: only where it has one name there."""
+    if not gang.several or not gang.interface or len(set(gang.interfaces)) > 1:
         return {}
     names = ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include")
     return dict.fromkeys(names, gang.interface)
@@ -65,7 +67,8 @@ def slots(gang: Gang) -> list[int]:
 def _prepared(gang: Gang) -> str:
     """The files that mpirun is pointed to. Open MPI knows its own node by the name that this has for itself; hydra by
     address too, and then has that for what connects back to it: names need not resolve between nodes."""
-    counts = list(zip(gang.addresses, slots(gang), strict=True))
+    reached = (address or part.address or part.node for address, part in zip(gang.addresses, gang.parts, strict=True))
+    counts = list(zip(reached, slots(gang), strict=True))
     others = "".join(f"{address} slots={count}\n" for address, count in counts[1:])
     hydra = "".join(f"{address}:{count}\n" for address, count in counts)
     lines = [
