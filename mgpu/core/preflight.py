@@ -108,6 +108,10 @@ def _why(side: Side, address: str) -> str:
 
 def _mend(call: Call, ports: tuple[int, int]) -> str:
     said = call.said.lower()
+    if is_loopback(call.address):
+        return (
+            f"{call.address} leads every node to itself: network.address of {call.target} names one that others reach"
+        )
     if "route" in said or "unreachable" in said:
         return f"{call.address} is in a network that {call.source} has no way to: network.address names another one"
     if "somebody" in said:

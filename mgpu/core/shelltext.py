@@ -33,6 +33,16 @@ def become(command: Command) -> str:
     return f'exec {interpreter_of(command.script)} "${{0%/*}}/job" {words}'.rstrip()
 
 
+def unless_there(command: Command, node: str) -> list[str]:
+    """A line for a program that PATH does not have there, before the shell says it in words of its own."""
+    if command.form is not CommandForm.ARGV or "/" in command.words[0]:
+        return []
+    name = command.words[0]
+    there = f"there is no {name} in PATH on {node}"
+    said = f"mgpu: {there}: install it there, or have --setup, or the node's `setup`, put it into PATH"
+    return [f"command -v {quote(name)} >/dev/null || printf '%s\\n' {quote(said)} >&2"]
+
+
 def interpreter_of(script: str) -> str:
     """Of the `#!` line as the kernel reads it: one program, at most one argument."""
     first = script.split("\n", 1)[0]

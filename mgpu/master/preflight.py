@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mgpu.clock import Clock
-from mgpu.core.meeting import Call, Meeting, Pair, Side, one_machine, pairs_of, reached_by_all, settle
+from mgpu.core.meeting import Call, Meeting, Pair, Side, candidates, one_machine, pairs_of, reached_by_all, settle
 from mgpu.core.model import JobId, NodeName, Part
 from mgpu.core.observation import Observation
 from mgpu.master.board import Board, Running
@@ -91,7 +91,7 @@ class Preflight:
         """Where the ranks of an attempt reach each other; None = that is being looked at, and wakes the master."""
         parts = item.parts
         if len(parts) == 1 or not self._enabled or any(part.node not in self._links for part in parts):
-            return Meeting(tuple(map(self._believed, parts)))
+            return self._believed(parts)
         key = item.job.job_id, item.attempt.number
         if key in self._settled:
             return self._settled[key]
@@ -102,7 +102,7 @@ class Preflight:
             if failed := self._settled[key].failed:
                 log.info("job %s: %s", key[0], failed.words())
         elif self._looks.get(key, 0) >= MOST_LOOKS:
-            self._settled[key] = Meeting(tuple(map(self._believed, parts)))
+            self._settled[key] = self._believed(parts)
         else:
             self._begin(key, names)
         return self._settled.get(key)
@@ -133,9 +133,16 @@ class Preflight:
 
         self._threads.spawn(f"calls {key[0]}.{key[1]}", task)
 
-    def _believed(self, part: Part) -> str:
-        link = self._links.get(part.node)
-        return (link.config.network_address if link else "") or part.address
+    def _believed(self, parts: Sequence[Part]) -> Meeting:
+        """Without a look. Of several, a loopback by which the master knows one is of no use to the others."""
+        sides = [
+            self.side(part.node, part.address) if part.node in self._links else Side(part.node, reached=part.address)
+            for part in parts
+        ]
+        if len(sides) == 1:
+            return Meeting((sides[0].told or sides[0].reached,))
+        here = one_machine(sides)
+        return Meeting(tuple(next(iter(candidates(side, (), here)), "") for side in sides))
 
     # --- for anybody ------------------------------------------------------------------------------------------------
 
@@ -204,9 +211,10 @@ class Preflight:
         sides = {name: self.side(name) for name in names}
         return _Basis(sides, one_machine(sides.values()))
 
-    def side(self, name: NodeName) -> Side:
+    def side(self, name: NodeName, address: str = "") -> Side:
+        """`address`: where it was reached before."""
         link, seen = self._links[name], self._seen(name)
-        return Side(name, link.config.network_address, link.address, seen.boot_id if seen else "")
+        return Side(name, link.config.network_address, link.address or address, seen.boot_id if seen else "")
 
 
 def why_not(meeting: Meeting) -> str:

@@ -101,6 +101,12 @@ def test_what_could_not_be_tried_is_skipped() -> None:
     assert "skipped node: b: it did not answer in time" in lines(told(A), silent(B))
 
 
+def test_a_loopback_as_network_address_leads_nowhere() -> None:
+    made = [Call(A, B, AT[B], 20007, "ok"), Call(B, A, "127.0.0.1", 20007, "Connection refused")]
+    hint = "127.0.0.1 leads every node to itself: network.address of a names one that others reach"
+    assert of(lines(told(A), told(B), made=made), "way")[0].endswith(f" -> {hint}")
+
+
 def silent(name: NodeName) -> NodeTold:
     return replace(told(name), facts=None, trouble="it did not answer in time", clock_s=None)
 

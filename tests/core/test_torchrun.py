@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +175,13 @@ def test_what_it_is_told_on_each_node() -> None:
         "PET_RDZV_CONF": "is_host=0",
     }
     assert "export PET_NODE_RANK='1'" in render(gang("torchrun train.py", 1), NodeWorld()).script
+
+
+def test_a_torchrun_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(render(gang("torchrun-of-ours train.py"), NodeWorld()).script)
+    ended = subprocess.run(["sh", tmp_path / "script"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 127
+    assert ended.stderr.startswith("mgpu: there is no torchrun-of-ours in PATH on node001: install it there, or have ")
 
 
 def test_one_node_has_a_port_of_its_own_too() -> None:

@@ -132,6 +132,14 @@ def test_who_wants_no_look_gets_none() -> None:
     assert bench.looks == 0
 
 
+def test_without_a_look_a_loopback_is_no_address_but_for_one_machine() -> None:
+    """A tunnel's end, say: better no MASTER_ADDR than one at which each rank finds itself."""
+    bench = Bench(Node("a", "127.0.0.1"), Node("b", "192.0.2.2"), enabled=False)
+    assert bench.preflight.judge(bench.item(A, B)) == Meeting(("", "192.0.2.2"))
+    same = Bench(Node("a", "127.0.0.1", boot_id="one"), Node("b", "192.0.2.2", boot_id="one"), enabled=False)
+    assert same.preflight.judge(same.item(A, B)) == Meeting(("127.0.0.1", "127.0.0.1"))
+
+
 def test_that_it_is_looked_at_can_be_seen() -> None:
     mute = threading.Event()
     bench = Bench(Node("a", "192.0.2.1"), Node("b", "192.0.2.2", mute=mute))

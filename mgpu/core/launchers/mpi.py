@@ -13,7 +13,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.gang import Gang
 from mgpu.core.launchers.spawning import AGENT, WAIT
 from mgpu.core.model import Command, CommandForm
-from mgpu.core.shelltext import become, quote
+from mgpu.core.shelltext import become, quote, unless_there
 
 FOLDER = "spawn"  # in the run directories
 
@@ -48,7 +48,7 @@ def ending(gang: Gang) -> str:
     if gang.part.rank > 0:
         return WAIT
     command = gang.job.spec.command
-    return "\n".join([_prepared(gang), *_absent(gang), become(command)])
+    return "\n".join([_prepared(gang), *unless_there(command, gang.part.node), become(command)])
 
 
 def _interface(gang: Gang) -> dict[str, str]:
@@ -90,17 +90,6 @@ def _prepared(gang: Gang) -> str:
         "unset mgpu_spawn",
     ]
     return "\n".join(lines)
-
-
-def _absent(gang: Gang) -> list[str]:
-    """A line for an mpirun that is not there."""
-    command = gang.job.spec.command
-    if command.form is not CommandForm.ARGV or "/" in command.words[0]:
-        return []
-    name = command.words[0]
-    there = f"there is no {name} in PATH on {gang.part.node}"
-    said = f"mgpu: {there}: install it there, or have the node's `setup` put it into PATH"
-    return [f"command -v {quote(name)} >/dev/null || printf '%s\\n' {quote(said)} >&2"]
 
 
 # Options of mpirun by the words that follow them. Only where all before the program are known is it clear which -np is

@@ -16,7 +16,7 @@ from mgpu.core.gang import Gang
 from mgpu.core.launchers.none import own_ranks
 from mgpu.core.model import Command, CommandForm
 from mgpu.core.payload import shown
-from mgpu.core.shelltext import become
+from mgpu.core.shelltext import become, unless_there
 
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _PYTHON = re.compile(r"python[0-9.]*", re.ASCII)
@@ -69,7 +69,8 @@ def variables(gang: Gang) -> dict[str, str]:
 
 
 def ending(gang: Gang) -> str:
-    return become(gang.job.spec.command)
+    command = gang.job.spec.command
+    return "\n".join([*unless_there(command, gang.part.node), become(command)])
 
 
 def options_of(words: tuple[str, ...]) -> Mapping[str, str]:
