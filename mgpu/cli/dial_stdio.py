@@ -64,7 +64,7 @@ def to_master(session: Session, may_start: bool) -> socket.socket:
     try:
         return http.connect(location.endpoint)
     except http.NoMaster as error:
-        raise http.NoMaster(error.message, "mgpu queue, or any job, starts one" * location.personal) from error
+        raise http.NoMaster(error.message, start.how_to(location.state_dir) if location.personal else "") from error
 
 
 def say_first(mark: str, told: dict[str, Any]) -> None:

@@ -113,7 +113,6 @@ class Master:
     def start(self) -> None:
         """Makes sure that a master answers. Raises NoMaster."""
         if not self._start_if_missing:
-            raise http.NoMaster(
-                f"no master runs at {self.location.endpoint.socket_path}", "mgpu queue, or any job, starts one"
-            )
+            what = f"no master runs at {self.location.endpoint.socket_path}"
+            raise http.NoMaster(what, start.how_to(self.location.state_dir))
         start.ensure(self.location)

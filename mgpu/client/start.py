@@ -79,6 +79,12 @@ def await_service(location: Location, unit: Unit) -> None:
         time.sleep(SERVICE_POLL_S)
 
 
+def how_to(state_dir: str) -> str:
+    """What has to be typed for a master to run."""
+    unit = unit_of(state_dir)
+    return f"it is the service {unit.name}: {unit.how_to_start}" if unit else "mgpu queue, or any job, starts one"
+
+
 def answers(location: Location) -> bool:
     """Whether a master is there, whatever it thinks of our configuration."""
     try:

@@ -17,6 +17,7 @@ from mgpu import clock
 from mgpu.client import http
 from mgpu.client.locate import NETWORK_FILE_SYSTEMS, Location, file_system_of
 from mgpu.client.lock import lock_path
+from mgpu.client.service import unit_of
 from mgpu.client.start import command, log_path
 from mgpu.config.model import Config
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
@@ -136,6 +137,11 @@ def who_answers(master: Master) -> Iterator[Finding]:
         hint = "start that master, or leave --master and MGPU_MASTER out to use one of your own"
         yield failure("socket", f"no master answers at {path}, which --master or MGPU_MASTER names", hint)
     elif isinstance(master.error, http.NoMaster) and holder is None:
+        unit = unit_of(master.place.state_dir)
+        if unit is not None:
+            what = f"no master runs for {path}: it is the service {unit.name}, which is {unit.state() or 'unknown'}"
+            yield failure("socket", what, f"{unit.how_to_start}; {unit.log} says more")
+            return
         starter = f"any command that asks it, such as mgpu nodes, starts one: {shlex.join(command(master.place))}"
         yield skipped("socket", f"no master runs for {path}; {starter}")
     elif isinstance(master.error, http.NoMaster):

@@ -53,12 +53,14 @@ def restart(context: Context, caller: Caller) -> Json:
 
 def _try(config: str) -> str:
     """The version that would begin. Raises CannotRestart."""
-    searched = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    folder = PACKAGE.parent  # to be named only where Python does not look by itself: it would come before its own
+    ours = [] if folder.name in ("site-packages", "dist-packages") else [str(folder)]
+    searched = [*ours, *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
         done = subprocess.run(
             [sys.executable, "-c", TRIAL, config],
             cwd="/",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(searched)},
+            env={**os.environ, **({"PYTHONPATH": os.pathsep.join(searched)} if searched else {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -70,7 +70,8 @@ def test_code_that_does_not_begin_replaces_none(lab: Lab, make_cluster: ClusterM
     assert "docs/upgrading.md" in cluster.refused("restart", code=1)
     # and newer
     tables.write_text(text)
-    (copy / "mgpu" / "__init__.py").write_text('"""Another."""\n\n__version__ = "99.1"\n')
+    first = copy / "mgpu" / "__init__.py"
+    first.write_text(first.read_text().replace(f'"{before["version"]}"', '"99.1"'))
     assert cluster("restart").out.startswith(f"The master was restarted: mgpu 99.1, before {before['version']}, pid ")
     assert cluster.json("status")["version"] == "99.1"
 
@@ -159,6 +160,7 @@ def test_a_tick_that_hangs_is_not_said_to_live(lab: Lab, make_cluster: ClusterMa
     os.kill(service.pid, signal.SIGABRT)  # as the watchdog does
     os.kill(service.pid, signal.SIGCONT)
     result = service.finish()
-    assert result.code == -signal.SIGABRT
+    # threads that run while they are written down may end it first
+    assert result.code in (-signal.SIGABRT, -signal.SIGSEGV)
     assert "most recent call first" in result.err  # each thread says where it stood
     until("its lock is free", lambda: cluster("queue", check=False).code == 0)

@@ -31,6 +31,12 @@ def master_line(session: Session) -> tuple[MasterLine, Location]:
     if not location.personal:
         raise bad_request("--master and MGPU_MASTER name a master that runs already", "leave them out here")
     line = MasterLine(sys.executable, search_path(), location.config, location.state_dir)
+    require_plain(line)
+    return line, location
+
+
+def require_plain(line: MasterLine) -> None:
+    """Raises MasterError for what no line of a unit or a crontab could hold."""
     for text in line:
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
             raise bad_request(f"the path {text!r} holds control characters", "name another (--state-dir, --config)")
@@ -38,4 +44,3 @@ def master_line(session: Session) -> tuple[MasterLine, Location]:
             os.fsencode(text).decode()
         except UnicodeDecodeError as error:
             raise bad_request(f"the path {text!r} is not UTF-8", "name another") from error
-    return line, location

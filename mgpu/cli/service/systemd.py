@@ -1,8 +1,8 @@
 """The unit of systemd: written, enabled, started, and taken away again.
 
 As root it is the system's, and the master in it runs as somebody else where that is said, or where sudo says who asks.
-What is that user's (home, configuration, state directory) is found out by a process of that user, which shows the unit
-that it would write: so it is also sure that this user can run mgpu and read its configuration.
+What is that user's (home, configuration, state directory) is found out by a process of that user: so it is also sure
+that this user can run mgpu and read its configuration. Root takes these places from it, and no word of the unit.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mgpu.cli.service.master_line import MasterLine, master_line
+from mgpu.cli.service.master_line import MasterLine, master_line, require_plain
 from mgpu.cli.service.unit import Facts, render
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.setup.files import beside
 from mgpu.cli.text import say
 from mgpu.client import service
 from mgpu.client.http import MasterError
+from mgpu.client.launcher import search_path
+from mgpu.client.locate import CONFIG_NAME, why_not_trusted
 from mgpu.client.lock import is_held
 from mgpu.client.service import PREFIX, Unit
 from mgpu.lean_typing import Any
@@ -64,9 +66,11 @@ class Wanted:
 def describe(session: Session, wanted: Wanted) -> dict[str, Any]:
     """The unit, and what stands in it. Raises MasterError."""
     if wanted.other:
-        return _as_user(session, wanted)
-    line, _ = master_line(session)
-    facts = Facts(wanted.name, line, wanted.user, wanted.own, has_local_node(line))
+        line, is_node = _as_user(session, wanted)
+    else:
+        line, _ = master_line(session)
+        is_node = has_local_node(line)
+    facts = Facts(wanted.name, line, wanted.user, wanted.own, is_node)
     return {
         "path": wanted.path,
         "user": wanted.user,
@@ -88,9 +92,13 @@ def has_local_node(line: MasterLine) -> bool:
     return any(node.connection == "local" for node in nodes)
 
 
-def _as_user(session: Session, wanted: Wanted) -> dict[str, Any]:
-    given = [("--config", session.config or os.environ.get("MGPU_CONFIG", ""))]
-    given += [("--state-dir", session.state_dir or os.environ.get("MGPU_STATE_DIR", ""))]
+def _as_user(session: Session, wanted: Wanted) -> tuple[MasterLine, bool]:
+    """What `describe` needs, as that user finds it. Raises MasterError."""
+    here = os.path.abspath(CONFIG_NAME)
+    named = session.config or os.environ.get("MGPU_CONFIG", "")
+    if not named and os.path.lexists(here) and not why_not_trusted(here):
+        named = here
+    given = [("--config", named), ("--state-dir", session.state_dir or os.environ.get("MGPU_STATE_DIR", ""))]
     places = [word for flag, value in given if value for word in (flag, os.path.abspath(value))]
     words = ["--json", *places, "service", "install", "systemd", "--print", "--name", wanted.name]
     done = run_as(wanted.user, words)
@@ -101,17 +109,26 @@ def _as_user(session: Session, wanted: Wanted) -> dict[str, Any]:
         except (ValueError, KeyError, TypeError):
             raise _cannot_run(wanted.user, said) from None
         raise MasterError(error["code"], f"as {wanted.user}: {error['message']}", error["hint"])
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    try:
+        found = json.loads(done.stdout)
+        places = [os.path.abspath(str(found[name])) if found[name] else "" for name in ("config", "state_dir")]
+        line = MasterLine(sys.executable, search_path(), *places)
+        is_node = bool(found["is_node"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _cannot_run(wanted.user, done.stdout[:200]) from error
+    require_plain(line)
+    return line, is_node
 
 
 def run_as(user: str, words: list[str]) -> subprocess.CompletedProcess[str]:
     """This mgpu, as that user sees the machine at a login. Raises MasterError."""
     who = pwd.getpwnam(user)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    kept |= {"PYTHONPATH": search_path()} if search_path() else {}
     try:
         return subprocess.run(
             [sys.executable, "-m", "mgpu", *words],
+            cwd="/",  # Python looks for modules where it stands
             env={**kept, "HOME": who.pw_dir, "USER": user, "LOGNAME": user, "SHELL": who.pw_shell},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -149,7 +166,8 @@ def install(session: Session, wanted: Wanted) -> list[str]:
     beside(place, text, "mend its folder's rights").replace(place)
     unit = Unit(wanted.name, wanted.path, wanted.own, state_dir)
     runs_as = "" if wanted.own else f" as {wanted.user}"
-    lines = [f"{wanted.path} is written: the master runs{runs_as}, its state in {state_dir}"]
+    config = found["config"] or "no configuration (this machine alone)"
+    lines = [f"{wanted.path} is written: the master runs{runs_as}, with {config}, its state in {state_dir}"]
     _systemctl(wanted.own, "daemon-reload")
     _systemctl(wanted.own, "enable", unit.name)
     if unit.state() not in service.COMING and is_held(state_dir):

@@ -13,7 +13,12 @@ from mgpu.client.service import MARK, STATE
 from mgpu.lean_typing import NamedTuple
 
 STATE_ROOT = "/var/lib/"
+READ_ONLY = ("/usr/", "/etc/", "/boot/", "/efi/")  # by ProtectSystem=full
 
+NETWORK = """\
+Wants=network-online.target
+After=network-online.target remote-fs.target nss-user-lookup.target
+"""
 HEAD = """\
 {mark}; `mgpu service uninstall` removes it.
 # Changes of your own: systemctl {own}edit {name}
@@ -96,12 +101,13 @@ def render(facts: Facts) -> str:
 def _needs(line: MasterLine) -> str:
     """Whatever is mounted late must be there first."""
     places = dict.fromkeys(filter(None, (line.python, line.config, line.state_dir)))
-    wanted = " ".join(map(quoted_value, places))
-    return f"Wants=network-online.target\nAfter=network-online.target remote-fs.target\nRequiresMountsFor={wanted}\n"
+    return f"{NETWORK}RequiresMountsFor={' '.join(map(quoted_value, places))}\n"
 
 
 def _state_directory(facts: Facts) -> str:
-    """Only below /var/lib can systemd make it for somebody who may not; elsewhere the master does."""
+    """Below /var/lib systemd makes it, for a user who may not; elsewhere the master does. Never is it read-only."""
+    if facts.line.state_dir.startswith(READ_ONLY) and not facts.own and not facts.is_node:
+        return f"ReadWritePaths={quoted_value(facts.line.state_dir)}\n"
     below = facts.line.state_dir.removeprefix(STATE_ROOT)
     if facts.own or below == facts.line.state_dir:
         return ""
