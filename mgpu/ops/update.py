@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from mgpu import clock
 from mgpu.core import payload as read
 from mgpu.core.array import Reference, shown_id
-from mgpu.core.ask import impossible
+from mgpu.core.ask import ask_for
 from mgpu.core.dependency import parse_dependency, render_dependency
 from mgpu.core.errors import RequestError
 from mgpu.core.hostlist import fold
+from mgpu.core.launchers import LAUNCHERS
 from mgpu.core.model import Audit, Dependency, Job, JobSpec, JobState
 from mgpu.core.partitions import admit, new_limit
 from mgpu.core.plan import NodeView
@@ -126,8 +127,11 @@ def _placed(job: Job, wish: _Wish) -> JobSpec:
     admission = admit(request, time, wish.views, wish.context.config.partitions, job.user)
     request = replace(request, partition=admission.partition)
     check_shape(request)
-    if reason := impossible(request, wish.views):
-        raise RequestError(reason)
+    ask = ask_for(request, wish.views)
+    if ask.impossible:
+        raise RequestError(ask.impossible)
+    if options.keys() - {"time"}:
+        LAUNCHERS[job.spec.launcher].settle(job.spec.command, ask.sizes)  # its numbers may be others than those there
     tier = admission.priority if "partition" in options else job.spec.tier
     return replace(job.spec, request=request, time_limit_s=admission.time_limit_s, tier=tier)
 

@@ -84,6 +84,16 @@ def test_one_bad_change_and_nothing_changes(served: Served, bad: dict[str, str])
     assert served.job(job_id) == before
 
 
+def test_nodes_on_which_its_launcher_would_be_told_otherwise_are_refused(served: Served) -> None:
+    """torchrun would start two processes on each node for its one GPU there."""
+    torchrun = {"form": "argv", "words": ["torchrun", "--nproc-per-node=2", "train.py"]}
+    body = submission("aaaaaaaa", gpus="2", launcher="torchrun") | {"command": torchrun}
+    job_id = JobId(served.ask("POST", "/v1/jobs", body)[1]["job_id"])
+    status, answer = update(served, job_id, nodelist="gpu01,gpu02")
+    assert (status, answer["error"]["message"][:55]) == (400, "torchrun's --nproc-per-node is 2, the job has 1 GPU on ")
+    assert update(served, job_id, nodelist="gpu02", time="5")[0] == 200
+
+
 def test_of_one_that_runs_the_limit_alone(served: Served) -> None:
     job_id = served.submit()
     served.start(job_id)
