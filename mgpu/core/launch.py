@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from mgpu.core.environment import ASSUMED, environment
 from mgpu.core.gang import Gang
-from mgpu.core.launchers import LAUNCHERS
-from mgpu.core.model import Job, JobKind, Part, Tree
+from mgpu.core.launchers import LAUNCHERS, ends_with_rank_0
+from mgpu.core.model import CommandForm, Job, JobKind, Part, Tree
 from mgpu.core.shelltext import defaults, exports, quote
 
 
@@ -85,7 +85,7 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
         time_limit_s=spec.time_limit_s,
         gang=gang.several,
         append=part.attempt > 1,
-        signal=spec.signal,
+        signal=_warning(gang),
         input=spec.input,
         tree=spec.tree.digest if spec.tree else "",
         port=gang.attempt.port if part.rank == 0 else None,
@@ -100,6 +100,15 @@ def surroundings(
     texts = [text for text in (LOGIN if world.login_shell else "", world.setup, setup) if text.strip()]
     lines = [*exports({**world.env, **env}), *_virtual_env(virtual_env), *map(_setup, texts)]
     return lines, "bash" if texts else "sh"
+
+
+def _warning(gang: Gang) -> str:
+    """Before the time limit. mpirun passes it on to its ranks; daemons on the other nodes would die of it."""
+    word = gang.job.spec.signal
+    if not word or not ends_with_rank_0(gang.job):
+        return word
+    alone = gang.job.spec.command.form is CommandForm.ARGV and not word.startswith("B:")
+    return "" if gang.part.rank else f"B:{word}" if alone else word
 
 
 def _in_tree(tree: Tree) -> str:

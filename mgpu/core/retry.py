@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mgpu.core.launchers import ends_with_rank_0
 from mgpu.core.model import (
     GIVEN_UP,
     OUT_OF_MEMORY,
@@ -16,7 +17,6 @@ from mgpu.core.model import (
     Job,
     JobKind,
     JobState,
-    LauncherName,
     NodeName,
     Part,
 )
@@ -126,11 +126,6 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if cause.failure is FailureClass.EXIT:
         return _own_exit(job, cause, now, rules, outlook)
     return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
-
-
-def ends_with_rank_0(job: Job) -> bool:
-    """The others only wait for what it has started on their nodes."""
-    return job.spec.launcher is LauncherName.MPI
 
 
 def _those_that_count(job: Job, parts: Sequence[Part]) -> Sequence[Part]:

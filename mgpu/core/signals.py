@@ -15,6 +15,7 @@ SIGNALS = {
 _BY_NAME = {name.removeprefix("SIG"): number for number, name in SIGNALS.items()}
 _WARNING = re.compile(r"(?P<first>B:)?(?:SIG)?(?P<name>[A-Z0-9]{1,9})(?:@(?P<seconds>\d{1,9}))?", re.ASCII)
 DEFAULT_S = 60
+RANK_0 = "R:"  # before a signal for a node: only to that of rank 0
 
 
 def parse_warning(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from mgpu.core import health, lifecycle, marks, retry
+from mgpu.core.launchers import ends_with_rank_0
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, NodeState, Part, PartKey
 from mgpu.core.observation import MarkKind, Node
@@ -112,7 +113,7 @@ class Absorber:
         """Told where nobody asked for the job's end: whoever did knows that all of it goes."""
         part = self._board.resolve(message.key, message.node)
         item = part and self._board.get(part.job_id, part.attempt)
-        helped = item and retry.ends_with_rank_0(item.job)  # by what may see a moment later that it is over
+        helped = item and ends_with_rank_0(item.job)  # by what may see a moment later that it is over
         if part and item and part.node == message.node and not (part.stop or item.job.stop or helped):
             self._audit(NOTICE, part.job_id, part.node, _left(part, message.count))
 

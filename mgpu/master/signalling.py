@@ -7,6 +7,7 @@ from concurrent.futures import Future, wait
 
 from mgpu.core.errors import MgpuError
 from mgpu.core.model import AttemptState, JobId, NodeName, Part
+from mgpu.core.signals import RANK_0
 from mgpu.master.link import Known, NodeLink
 from mgpu.store.store import Store
 
@@ -21,12 +22,13 @@ class Signaller:
         self._links = links
 
     def send(self, wanted: Sequence[tuple[JobId, str]]) -> dict[JobId, str]:
-        """`wanted`: jobs, and the signal for each as the runner takes it. Job -> why it did not get it, "" = it did."""
+        """`wanted`: jobs, and the signal for each as the runner takes it, perhaps behind RANK_0. Job -> why it did not
+        get it, "" = it did."""
         begun: dict[JobId, list[tuple[Part, Future[str]]]] = {}
         for job_id, word in wanted:
-            begun[job_id] = [
-                (part, self._begin(known, word)) for known in self._parts(job_id) for part in (known.part,)
-            ]
+            first = word.startswith(RANK_0)
+            known = [known for known in self._parts(job_id) if known.part.rank == 0 or not first]
+            begun[job_id] = [(each.part, self._begin(each, word.removeprefix(RANK_0))) for each in known]
         wait([told for parts in begun.values() for _, told in parts], SEND_S)
         return {job_id: _outcome(parts) for job_id, parts in begun.items()}
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mgpu.core.model import AttemptState, JobId, LauncherName, NodeName, Part
+from mgpu.core.launchers import ends_with_rank_0
+from mgpu.core.model import AttemptState, JobId, NodeName, Part
 from mgpu.core.payload import shown
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Asked, Step
@@ -56,7 +57,7 @@ class Spawner:
 
     def _asked(self, key: _AskKey, message: Asked, board: Board) -> None:
         item = board.get(message.key.job_id, message.key.attempt)
-        if item is None or item.job.spec.launcher is not LauncherName.MPI:
+        if item is None or not ends_with_rank_0(item.job):
             return
         if message.worked:
             if key in self._asks:

@@ -13,8 +13,9 @@ from mgpu import clock
 from mgpu.core import payload as read
 from mgpu.core.array import shown_id
 from mgpu.core.errors import MgpuError, RequestError
+from mgpu.core.launchers import ends_with_rank_0
 from mgpu.core.model import Audit, CommandForm, Job, JobId, JobKind, JobState
-from mgpu.core.signals import parse_signal, signal_name
+from mgpu.core.signals import RANK_0, parse_signal, signal_name
 from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen, said_before
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
@@ -73,5 +74,8 @@ def _names(job: Job) -> set[JobId | str]:
 
 
 def _whom(job: Job, batch: bool, full: bool) -> str:
-    shell = job.spec.kind is JobKind.BATCH and job.spec.command.form is not CommandForm.ARGV
-    return "B:" if batch else "S:" if shell and not full else ""
+    argv = job.spec.command.form is CommandForm.ARGV
+    if ends_with_rank_0(job) and not full:
+        # mpirun passes it on to its ranks; daemons on the other nodes would die of it
+        return f"{RANK_0}B:" if batch or argv else f"{RANK_0}S:"
+    return "B:" if batch else "S:" if job.spec.kind is JobKind.BATCH and not (argv or full) else ""

@@ -26,9 +26,9 @@ def test_what_is_no_signal(text):
         parse_signal(text)
 
 
-def batch(served, request_id, form, words):
+def batch(served, request_id, form, words, **options):
     command = {"form": form, "words": words, "script": "true\n" * (form == "script"), "script_name": ""}
-    body = {**submission(request_id), "kind": "batch", "command": command}
+    body = {**submission(request_id, **options), "kind": "batch", "command": command}
     status, answer = served.ask("POST", "/v1/jobs", body)
     assert status == 201, answer
     served.change_job(answer["job_id"], state=JobState.RUNNING, attempt=1)
@@ -48,6 +48,15 @@ def test_the_shell_of_a_script_is_spared_unless_it_is_meant(served):
         )
     words = [word for _, word in served.desk.signals]
     assert words == ["S:10", "10", "10", *["10"] * 3, *["B:10"] * 3]
+
+
+def test_of_mpi_only_mpirun_gets_it_unless_all_are_meant(served):
+    script = batch(served, "0" * 8, "script", [], launcher="mpi")
+    argv = batch(served, "1" * 8, "argv", ["mpirun", "x"], launcher="mpi")
+    for number, more in enumerate(({}, {"full": True}, {"batch": True})):
+        ask(served, "USR1", script, argv, request_id=f"{number}" * 8, **more)
+    words = [word for _, word in served.desk.signals]
+    assert words == ["R:S:10", "R:B:10", "10", "10", "R:B:10", "R:B:10"]
 
 
 def test_only_what_runs_can_be_signalled(served):

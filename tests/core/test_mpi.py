@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,18 @@ def test_slots_that_were_asked_for_count_at_submission() -> None:
     assert parse_submission(payload(options, command=words), NODES, {}, "bob")[0].tasks_per_node == 4
     with pytest.raises(RequestError, match="2 nodes have 6 slots"):
         parse_submission(payload({**options, "ntasks_per_node": "3"}, command=words), NODES, {}, "bob")
+
+
+@pytest.mark.parametrize(
+    ("command", "asked", "first"),
+    [
+        (argv("mpirun a.out"), "10@60", "B:10@60"),
+        (argv("mpirun a.out"), "B:10@60", "B:10@60"),
+        (Command(CommandForm.SCRIPT, (), "mpirun a.out"), "10@60", "10@60"),
+        (argv("mpirun a.out"), "", ""),
+    ],
+)
+def test_a_warning_is_mpiruns_to_pass_on(command: Command, asked: str, first: str) -> None:
+    made = gang(gpus(1, 1), command, signal=asked)
+    words = [render(replace(made, part=one), NodeWorld()).signal for one in made.parts]
+    assert words == [first, ""]

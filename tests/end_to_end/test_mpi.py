@@ -120,6 +120,17 @@ def test_cancel_leaves_nothing_on_any_node(cluster: Cluster, mpi: Mpi) -> None:
 
 
 @each_mpi
+def test_a_signal_reaches_every_rank_and_no_daemon(cluster: Cluster, mpi: Mpi) -> None:
+    words = mpi.words("-np", 4, mpi.python, "signalled.py")
+    job_id = cluster.submit(f"--ship={PROGRAMS}", "-N", 2, "--gpus-per-node", 2, *words)
+    cluster.await_output(job_id, "all 4")
+    cluster("signal", job_id, "USR1")
+    assert cluster.await_job(job_id)["state"] == "COMPLETED"
+    lines = cluster.output(job_id, "--rank", 0).splitlines()
+    assert sorted(line for line in lines if "got" in line) == [f"rank {rank} got 10" for rank in range(4)]
+
+
+@each_mpi
 def test_a_master_that_is_killed_finds_what_was_asked_for(cluster: Cluster, mpi: Mpi) -> None:
     """While mpirun waits for its daemons, and while its ranks run."""
     # it waits on rank 0 until the master is gone, and then asks

@@ -70,9 +70,9 @@ def running(store: Store, *states: AttemptState) -> JobId:
     return job_id
 
 
-def send(store: Store, job_id: JobId, *lines: Line) -> str:
+def send(store: Store, job_id: JobId, *lines: Line, word: str = "S:10") -> str:
     links = dict(zip(NODES, lines, strict=False))
-    return Signaller(store, links).send([(job_id, "S:10")])[job_id]  # type: ignore[arg-type]
+    return Signaller(store, links).send([(job_id, word)])[job_id]  # type: ignore[arg-type]
 
 
 def test_each_node_of_the_job_is_told(store: Store) -> None:
@@ -80,6 +80,13 @@ def test_each_node_of_the_job_is_told(store: Store) -> None:
     lines = [Line("sent"), Line("ended"), Line("sent")]
     assert send(store, job_id, *lines) == ""
     assert [line.sent for line in lines] == [[("ab" * 16, "S:10")], [(f"{'ab' * 16}0001", "S:10")], []]
+
+
+def test_one_for_rank_0_alone(store: Store) -> None:
+    job_id = running(store, AttemptState.RUNNING, AttemptState.RUNNING)
+    lines = [Line("sent"), Line("sent")]
+    assert send(store, job_id, *lines, word="R:B:10") == ""
+    assert [line.sent for line in lines] == [[("ab" * 16, "B:10")], []]
 
 
 def test_one_that_nobody_got_says_why(store: Store) -> None:

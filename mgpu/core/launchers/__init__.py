@@ -11,7 +11,7 @@ from typing import Protocol
 
 from mgpu.core.gang import Gang
 from mgpu.core.launchers import mpi, none, torchrun
-from mgpu.core.model import Command, LauncherName
+from mgpu.core.model import Command, Job, LauncherName
 
 
 class Launcher(Protocol):
@@ -29,3 +29,8 @@ LAUNCHERS: Mapping[LauncherName, Launcher] = {
     LauncherName.TORCHRUN: torchrun,
     LauncherName.MPI: mpi,
 }
+
+
+def ends_with_rank_0(job: Job) -> bool:
+    """The other parts only wait for what that one starts on their nodes."""
+    return job.spec.launcher is LauncherName.MPI

@@ -58,6 +58,8 @@ read -r id _ </proc/uptime
 id=$$.${id%.*}${id#*.}
 trap 'rm -f "$dir/wake.$id" "$dir/ask.$id" "$dir/.ask.$id" "$dir/answer.$id"' EXIT
 trap 'exit 143' HUP INT TERM
+# what is meant for the job's own programs
+trap : QUIT USR1 USR2 ALRM XCPU
 mask=$(umask)
 umask 077
 mkfifo "$dir/wake.$id" || fail "cannot make a named pipe in $dir"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mgpu.core import retry
 from mgpu.core.errors import InvalidTransition
+from mgpu.core.launchers import ends_with_rank_0
 from mgpu.core.lifecycle.parts import News, PartEvent, step_part
 from mgpu.core.lifecycle.tables import JOB_TABLE
 from mgpu.core.model import REQUEUE, Attempt, AttemptState, FailureClass, Job, JobState, Part
@@ -82,7 +83,7 @@ def _spread_stop(job: Job, attempt: Attempt, parts: Sequence[Part], now: float) 
     """A wish to end the job reaches every part; so does the end of one part that the others cannot do without."""
     stop = job.stop.split(" ")[0] if job.attempt == attempt.number else ""
     broken = len(parts) > 1 and any(_broke(part) for part in parts)
-    over = retry.ends_with_rank_0(job) and parts[0].state is AttemptState.ENDED
+    over = ends_with_rank_0(job) and parts[0].state is AttemptState.ENDED
     if not stop and (broken or over):
         stop = retry.GANG
     for decided in ("TIMEOUT", REQUEUE):  # on one node, for all of the job
