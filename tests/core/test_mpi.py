@@ -79,6 +79,21 @@ def test_an_mpirun_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert ended.stderr.startswith("mgpu: there is no mpirun-of-ours in PATH on node001: install it there")
 
 
+@pytest.mark.parametrize(
+    ("addresses", "told"),
+    [
+        (("127.0.0.1", "127.0.0.1"), "nodes of this job are one machine, which mpirun takes for one node"),
+        (("10.0.0.1", ""), "where the other nodes reach node002 is not known: network.address in the inventory"),
+    ],
+)
+def test_hosts_that_mpirun_would_not_find_are_told_of(tmp_path: Path, addresses: tuple[str, ...], told: str) -> None:
+    made = replace(gang(gpus(1, 1), argv("mpirun hostname")), addresses=addresses)
+    (tmp_path / "script").write_text(render(made, NodeWorld()).script)
+    ended = subprocess.run(["sh", tmp_path / "script"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"mgpu: {told}")
+
+
 @pytest.mark.parametrize("line", ["mpirun -np 5 a.out", "/opt/bin/mpiexec -x A --mca btl tcp -n 5 python t.py -n 1"])
 def test_more_ranks_than_slots_are_refused(line: str) -> None:
     with pytest.raises(RequestError, match=r"-np? 5: 2 nodes have 4 slots, one for each GPU"):

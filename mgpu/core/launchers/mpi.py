@@ -47,8 +47,21 @@ def variables(gang: Gang) -> dict[str, str]:
 def ending(gang: Gang) -> str:
     if gang.part.rank > 0:
         return WAIT
+    if why := _nowhere(gang):
+        return f"printf 'mgpu: %s\\n' {quote(why)} >&2\nexit 2"
     command = gang.job.spec.command
     return "\n".join([_prepared(gang), *unless_there(command, gang.part.node), become(command)])
+
+
+def _nowhere(gang: Gang) -> str:
+    """Why mpirun would not find the hosts; "" = it will."""
+    known = [address for address in gang.addresses if address]
+    if gang.several and len(known) < len(gang.addresses):
+        node = gang.parts[gang.addresses.index("")].node
+        return f"where the other nodes reach {node} is not known: network.address in the inventory can say it"
+    if len(set(known)) < len(known):
+        return "nodes of this job are one machine, which mpirun takes for one node: --mpi needs a machine for each"
+    return ""
 
 
 def _interface(gang: Gang) -> dict[str, str]:
