@@ -188,6 +188,11 @@ class Preflight:
                 there = [call for call in made if call.address == places[pair[1]]]
                 well = bool(there) and not any(call.failed or call.doubt for call in there)
                 self._known[pair] = _Known(now, basis.of(pair), tuple(made), well)
+            # where a wall has come up, what went well before is believed of nobody who is next to it
+            walled = {name for pair, made in of.items() if not self._known[pair].well for name in _walled(made)}
+            for pair in [pair for pair, known in self._known.items() if known.well and pair not in of]:
+                if walled.intersection(pair):
+                    del self._known[pair]
 
     def _calls(self, names: Sequence[NodeName]) -> list[Call] | None:
         """Of all pairs, as far as is known; None = something is not."""
@@ -215,6 +220,10 @@ class Preflight:
         """`address`: where it was reached before."""
         link, seen = self._links[name], self._seen(name)
         return Side(name, link.config.network_address, link.address or address, seen.boot_id if seen else "")
+
+
+def _walled(calls: Sequence[Call]) -> set[NodeName]:
+    return {name for call in calls if call.failed for name in (call.source, call.target)}
 
 
 def why_not(meeting: Meeting) -> str:

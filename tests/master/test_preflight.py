@@ -20,7 +20,7 @@ from mgpu.master.worker import SystemThreads
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.peers import Target
 
-A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
+A, B, C, D = NodeName("a"), NodeName("b"), NodeName("c"), NodeName("d")
 
 
 @dataclass
@@ -188,6 +188,17 @@ def test_what_failed_is_looked_at_again_after_a_minute() -> None:
     assert bench.looks == looks
     bench.now += BAD_S
     assert bench.judge(A, B).failed is None
+
+
+def test_who_is_next_to_a_new_wall_is_looked_at_again() -> None:
+    bench = Bench(Node("a", "192.0.2.1"), Node("b", "192.0.2.2"), Node("c", "192.0.2.3"), Node("d", "192.0.2.4"))
+    bench.judge(A, C)
+    bench.judge(C, D)
+    for node in bench.nodes.values():
+        node.walls.add("192.0.2.1")
+    assert bench.judge(A, B).blamed == A
+    assert bench.judge(A, C).blamed == A  # though it went well less than a day ago
+    assert bench.judge(C, D).failed is None
 
 
 def test_a_look_that_somebody_asks_for_is_remembered_too() -> None:
