@@ -106,8 +106,15 @@ class Absorber:
         item = self._board.get(part.job_id, part.attempt)
         assert item is not None  # the part came from it
         if news.notice == "home" and part.started is None:
-            self._audit(NOTICE, part.job_id, node, _at_home(item.job, part))
+            self._tell_at_home(item, part)
         self._settle(item, tuple(after if other.rank == part.rank else other for other in item.parts))
+
+    def _tell_at_home(self, item: Running, part: Part) -> None:
+        """Once, however many nodes the job has: in most cases it is so on all of them."""
+        cannot = f"{item.job.spec.submit_dir} cannot be entered on "
+        before = self._writer.audits(job_id=part.job_id, what=NOTICE) if len(item.parts) > 1 else []
+        if not any(entry.detail.startswith(cannot) for entry in before):
+            self._audit(NOTICE, part.job_id, part.node, cannot + _at_home(item, part))
 
     def _left_behind(self, message: LeftBehind) -> None:
         """Told where nobody asked for the job's end: whoever did knows that all of it goes."""
@@ -242,7 +249,7 @@ def _left(part: Part, processes: int) -> str:
     return f"{left}: {'it was' if one else 'they were'} ended too, as a job lasts as long as its command"
 
 
-def _at_home(job: Job, part: Part) -> str:
+def _at_home(item: Running, part: Part) -> str:
     """Of a directory that nobody asked for: it is only where the user stood."""
-    cannot = f"{job.spec.submit_dir} cannot be entered on {part.node}"
-    return f"{cannot}: running in the home directory there (-D DIR names another, --ship sends it along)"
+    where = part.node if len(item.parts) == 1 else f"{part.node}, or on others of its nodes"
+    return f"{where}: running in the home directory there (-D DIR names another, --ship sends it along)"

@@ -103,6 +103,10 @@ def test_directories(cluster: Cluster) -> None:
     other = "(-D DIR names another, --ship sends it along)"
     notice = f"mgpu: {here} cannot be entered on {node}: running in the home directory there {other}"
     assert result.told[1] == notice
+    several = cluster("srun", "-G", 0, "-N", 2, "pwd", cwd=here)
+    assert several.out == "/home/train\n" * 2
+    [once] = [line for line in several.told if "cannot be entered" in line]
+    assert "node002, or on others of its nodes: running in the home" in once.replace("node001", "node002")
 
 
 @pytest.mark.usefixtures("separate_nodes")
