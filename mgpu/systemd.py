@@ -11,6 +11,8 @@ import socket
 from collections.abc import MutableMapping
 from contextlib import suppress
 
+PATIENCE_S = 5.0  # it may be busy
+
 # of the service that we are
 _OURS = (
     "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID",
@@ -30,19 +32,19 @@ class Systemd:
         self.watchdog_s = int(period_us) / 4e6 if self._address and period_us.isdigit() and ours else float("inf")
         self._due = 0.0
 
-    def tell(self, *lines: str) -> None:
-        """`READY=1`, `WATCHDOG=1`, ... Who does not listen is not waited for."""
+    def tell(self, *lines: str, patience_s: float = PATIENCE_S) -> None:
+        """`READY=1`, `WATCHDOG=1`, ... Who does not listen is not waited for longer than that."""
         if self._address.startswith(("/", "@")):
             address = self._address.replace("@", "\0", 1) if self._address[0] == "@" else self._address
             with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                sender.setblocking(False)
+                sender.settimeout(patience_s)
                 sender.sendto("\n".join(lines).encode(), address)
 
     def alive(self, monotonic: float) -> None:
         """To be called by what must not hang, as often as one likes."""
         if self.watchdog_s < float("inf") and monotonic >= self._due:
             self._due = monotonic + self.watchdog_s / 2
-            self.tell("WATCHDOG=1")
+            self.tell("WATCHDOG=1", patience_s=0)
 
     def has_our_stderr(self) -> bool:
         """The journal writes down what we say there, and when."""

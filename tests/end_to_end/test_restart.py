@@ -6,7 +6,9 @@ import os
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
+from time import sleep
 
 from tests.end_to_end.cluster import Cluster, Command, until
 from tests.end_to_end.conftest import ClusterMaker
@@ -103,21 +105,38 @@ class Service(Command):
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.listener.bind(str(folder / "notify"))
-        self.listener.settimeout(30)
+        self._heard: list[str] = []
+        # read all the time: it holds but few
+        self._reader = threading.Thread(target=self._listen)
+        self._reader.start()
         environ = {**cluster.environ, "NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": "2000000"}
         # a pipe for stderr is made only when it begins: a shell finds out which
         script = 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"'
         argv = ["sh", "-c", script, "sh", sys.executable, "-m", "mgpu", "daemon"]
         super().__init__(argv, environ, Path("/"), 0)
 
+    def _listen(self) -> None:
+        while said := self.listener.recv(1000):
+            self._heard += said.decode().splitlines()
+
     def hears(self, wanted: str) -> None:
-        """Passes over what comes before."""
-        while wanted not in self.listener.recv(1000).decode().splitlines():
-            pass
+        """Of what it has not been asked for yet; what came before is passed over."""
+        until(wanted, lambda: wanted in self._heard)
+        del self._heard[: self._heard.index(wanted) + 1]
+
+    def hears_nothing(self) -> None:
+        """From now on; it has been stopped."""
+        until("it stands still", lambda: " T " in Path(f"/proc/{self.pid}/stat").read_text())
+        sleep(0.2)  # what was said before is read
+        self._heard.clear()
+        sleep(2)  # the watchdog's whole period
+        assert self._heard == []
 
     def abandon(self) -> None:
-        self.listener.close()
         super().abandon()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self._reader.join()
+        self.listener.close()
 
 
 def test_as_a_service(lab: Lab, make_cluster: ClusterMaker, tmp_path: Path) -> None:
@@ -151,12 +170,7 @@ def test_a_tick_that_hangs_is_not_said_to_live(lab: Lab, make_cluster: ClusterMa
     cluster._begun.append(service)
     service.hears("WATCHDOG=1")
     os.kill(service.pid, signal.SIGSTOP)
-    service.listener.setblocking(False)
-    while True:
-        try:
-            service.listener.recv(1000)
-        except BlockingIOError:
-            break
+    service.hears_nothing()
     os.kill(service.pid, signal.SIGABRT)  # as the watchdog does
     os.kill(service.pid, signal.SIGCONT)
     result = service.finish()
