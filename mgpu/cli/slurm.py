@@ -261,6 +261,8 @@ def _memory(on_a_node: Callable[[Mapping[str, Said]], int]) -> Callable[[Said, M
 def _nodes(one: Said, _said: Mapping[str, Said]) -> dict[str, Any]:
     """`2`, or `2-2`."""
     least, dash, most = one.value.partition("-")
+    if not least:
+        return {"nodes": one.value}  # a number below zero
     if dash and least != most:
         raise bad_request(f"{one.where}: the number of nodes is fixed here", f"write {least}, or -G N alone")
     return {"nodes": least}

@@ -29,13 +29,13 @@ from mgpu.core.shape import MAX_GPUS, MAX_NODES, check_shape, shape_of
 from mgpu.core.signals import parse_warning
 from mgpu.core.stdin import on_one_node, parse_input, window_of
 from mgpu.core.tasks import (
+    launcher_not_called,
     many_scripts,
     parse_launcher,
     parse_share,
     parse_tasks,
     uneven,
     without_launcher,
-    without_torchrun,
 )
 from mgpu.core.tree import parse_tree, tree_notices
 
@@ -92,7 +92,7 @@ def parse_submission(
         raise RequestError(ask.impossible)
     settled = LAUNCHERS[launcher].settle(command, tuple(size if tasks is None else tasks for size in ask.sizes))
     told = [uneven(ask.sizes), many_scripts(command, launcher, tasks)]
-    told += [without_launcher(command, launcher, ask.sizes), without_torchrun(command, launcher)]
+    told += [without_launcher(command, launcher, ask.sizes), launcher_not_called(command, launcher)]
     notices += filter(None, told)
     account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)
     indices, array_notices = _bounded(_array(options, command, kind), request)

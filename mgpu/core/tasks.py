@@ -100,12 +100,16 @@ def without_launcher(command: Command, launcher: LauncherName, sizes: Sequence[i
     return "torchrun on several nodes, none of which is told of the others: --distributed fills that in"
 
 
-def without_torchrun(command: Command, launcher: LauncherName) -> str:
-    """What is to be said where a shell's line is to run under torchrun, and does not call it; "" = nothing."""
+def launcher_not_called(command: Command, launcher: LauncherName) -> str:
+    """What is to be said of a Python program that is to be launched, and nothing does; "" = nothing."""
+    words = command.words[0].split() if command.form is CommandForm.SHELL else list(command.words)
+    if command.form is CommandForm.SCRIPT or not words or not torchrun.is_program(words[0]):
+        return ""
+    if launcher is LauncherName.MPI and not {"mpirun", "mpiexec", "mpi4py.futures"}.intersection(words):
+        return f"--mpi runs {read.shown(words[0])} once, on the first node: mpirun in front of it starts its ranks"
     if launcher is not LauncherName.TORCHRUN or command.form is not CommandForm.SHELL:
         return ""
-    words = command.words[0].split()
-    if not words or not torchrun.is_program(words[0]) or torchrun.is_called_in(command.words[0]):
+    if torchrun.is_called_in(command.words[0]):
         return ""
     return "a shell's line runs as it stands, this one without torchrun: that comes in front of words behind --"
 

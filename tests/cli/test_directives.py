@@ -101,6 +101,7 @@ MEANINGS = [
     ("-G a100:2", {"gpus": "2", "gpu_type": "a100"}),
     ("-Gh100", {"gpus": "h100"}),  # for the master to refuse
     ("--gpus-per-node=a100:4 --nodes=2-2", {"gpus_per_node": "4", "gpu_type": "a100", "nodes": "2"}),
+    ("-N -1", {"nodes": "-1"}),  # for the master to refuse
     ("-n 4 --gpus-per-task=2", {"gpus": "8"}),
     ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", {"nodes": "2", "gpus_per_node": "4"}),
     ("-N 2 --gpus-per-task=a100:1", {"nodes": "2", "gpus_per_node": "1", "gpu_type": "a100"}),

@@ -97,6 +97,7 @@ def test_a_script_that_runs_more_often_than_in_slurm() -> None:
     assert parsed({"ntasks_per_node": "1"}, kind="batch", command=command)[1] == []
 
 
+FIRST = "on the first node: mpirun in front of it starts its ranks"
 ON_TWO = {"nodes": "2", "gpus": "8"}
 MPIRUN = "mpirun on several nodes, each with ranks of its own: --mpi starts it once, for all of them"
 NO_TORCHRUN = "a shell's line runs as it stands, this one without torchrun: that comes in front of words behind --"
@@ -114,6 +115,10 @@ NO_TORCHRUN = "a shell's line runs as it stands, this one without torchrun: that
         (ON_TWO | {"launcher": "torchrun"}, "shell", "python -m torch.distributed.run train.py", []),
         (ON_TWO | {"launcher": "torchrun"}, "shell", "python prepare.py && torchrun train.py", []),
         (ON_TWO, "shell", "python train.py", []),
+        (ON_TWO | {"launcher": "mpi"}, "argv", "train.py", ["--mpi runs train.py once, " + FIRST]),
+        (ON_TWO | {"launcher": "mpi"}, "shell", "python -u x.py", ["--mpi runs python once, " + FIRST]),
+        (ON_TWO | {"launcher": "mpi"}, "shell", "python -m mpi4py.futures x.py", []),  # which starts others itself
+        (ON_TWO | {"launcher": "mpi"}, "argv", "./run", []),
     ],
 )
 def test_a_command_that_does_not_fit_its_launcher(
