@@ -17,6 +17,9 @@ ASSUMED = {
     "PRTE_MCA_plm": "^slurm",  # Open MPI 5
     "PRTE_MCA_ras": "^slurm",
     "HYDRA_RMK": "user",  # MPICH
+    # Open MPI binds ranks to cores, the first ones: those of two jobs on a node would share them
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
 }
 
 

@@ -20,7 +20,7 @@ from mgpu.core.dependency import parse_dependency
 from mgpu.core.devices import listed, parse_indices
 from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, parse_types
-from mgpu.core.launchers import LAUNCHERS
+from mgpu.core.launchers import settle
 from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, LauncherName, NodeName, Request
 from mgpu.core.partitions import admit
 from mgpu.core.plan import AccountFacts, NodeView, PartitionFacts
@@ -90,7 +90,7 @@ def parse_submission(
     ask = ask_for(request, nodes)
     if ask.impossible:
         raise RequestError(ask.impossible)
-    settled = LAUNCHERS[launcher].settle(command, tuple(size if tasks is None else tasks for size in ask.sizes))
+    settled = settle(launcher, command, ask.sizes, tasks)
     told = [uneven(ask.sizes), many_scripts(command, launcher, tasks)]
     told += [without_launcher(command, launcher, ask.sizes), launcher_not_called(command, launcher)]
     notices += filter(None, told)

@@ -21,6 +21,7 @@ from mgpu.master.link import Known, NodeLink
 AGAIN_S = 5.0  # a step that failed, or of which nothing was heard
 LOOK_S = 10.0  # at work of whose end no event told
 IDLE_S = 60.0
+MOST = 10_000  # asks at a time; a look tells again of what was passed over
 
 HERE = b"here\n"  # an answer: it is the node that asks
 _REFUSED = 255  # as ssh ends
@@ -62,7 +63,7 @@ class Spawner:
         if message.worked:
             if key in self._asks:
                 self._asks[key].due, self._asks[key].told = 0.0, True
-        elif item.parts[0].node == message.node:
+        elif item.parts[0].node == message.node and len(self._asks) < MOST:
             self._asks.setdefault(key, _Ask())
 
     def _stepped(self, key: _AskKey, step: Step, board: Board, monotonic: float) -> None:

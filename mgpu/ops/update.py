@@ -17,7 +17,7 @@ from mgpu.core.ask import ask_for
 from mgpu.core.dependency import parse_dependency, render_dependency
 from mgpu.core.errors import RequestError
 from mgpu.core.hostlist import fold
-from mgpu.core.launchers import LAUNCHERS
+from mgpu.core.launchers import settle
 from mgpu.core.model import Audit, Dependency, Job, JobSpec, JobState
 from mgpu.core.partitions import admit, new_limit
 from mgpu.core.plan import NodeView
@@ -131,7 +131,8 @@ def _placed(job: Job, wish: _Wish) -> JobSpec:
     if ask.impossible:
         raise RequestError(ask.impossible)
     if options.keys() - {"time"}:
-        LAUNCHERS[job.spec.launcher].settle(job.spec.command, ask.sizes)  # its numbers may be others than those there
+        # its numbers may be others than those there
+        settle(job.spec.launcher, job.spec.command, ask.sizes, job.spec.tasks_per_node)
     tier = admission.priority if "partition" in options else job.spec.tier
     return replace(job.spec, request=request, time_limit_s=admission.time_limit_s, tier=tier)
 

@@ -187,6 +187,8 @@ def test_a_daemon_that_is_not_there_is_named_with_its_node(cluster: Cluster, mpi
 
 @each_mpi
 def test_on_one_node_mpirun_needs_no_launcher(cluster: Cluster, mpi: Mpi) -> None:
+    told = ("sh", "-c", "echo $MGPU_NODE_ID $(nproc)")
+    cores = len(os.sched_getaffinity(0))  # not one alone, which it would share with the next job
     for words in (("-G", 2), ("-G", 2, "--ntasks-per-node", 1), ("-G", 2, "--mpi")):
-        result = cluster("srun", *words, "--", *mpi.mpirun, "-np", 2, "printenv", "MGPU_NODE_ID")
-        assert result.lines in (["node001"] * 2, ["node002"] * 2)
+        result = cluster("srun", *words, "--", *mpi.mpirun, "-np", 2, *told)
+        assert result.lines in ([f"node001 {cores}"] * 2, [f"node002 {cores}"] * 2)

@@ -11,5 +11,5 @@ world.Barrier()
 if world.rank == 0:
     print("all", world.size, flush=True)
 got = signal.sigwait([signal.SIGUSR1])
-print(f"rank {world.rank} got {got}", flush=True)
-world.Barrier()
+for line in world.gather(f"rank {world.rank} got {got}") or ():
+    print(line, flush=True)

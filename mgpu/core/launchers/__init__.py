@@ -31,6 +31,11 @@ LAUNCHERS: Mapping[LauncherName, Launcher] = {
 }
 
 
+def settle(launcher: LauncherName, command: Command, sizes: Sequence[int], tasks: int | None) -> Command:
+    """As that launcher does; `tasks`: those of each node, None = nothing was said of them. Raises RequestError."""
+    return LAUNCHERS[launcher].settle(command, tuple(size if tasks is None else tasks for size in sizes))
+
+
 def ends_with_rank_0(job: Job) -> bool:
     """The other parts only wait for what that one starts on their nodes."""
     return job.spec.launcher is LauncherName.MPI
