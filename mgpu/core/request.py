@@ -34,6 +34,7 @@ from mgpu.core.tasks import (
     parse_launcher,
     parse_share,
     parse_tasks,
+    srun_within,
     uneven,
     without_launcher,
 )
@@ -91,7 +92,7 @@ def parse_submission(
     if ask.impossible:
         raise RequestError(ask.impossible)
     settled = settle(launcher, command, ask.sizes, tasks)
-    told = [uneven(ask.sizes), many_scripts(command, launcher, tasks)]
+    told = [uneven(ask.sizes), many_scripts(command, launcher, tasks), srun_within(command)]
     told += [without_launcher(command, launcher, ask.sizes), launcher_not_called(command, launcher)]
     notices += filter(None, told)
     account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)

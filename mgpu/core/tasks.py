@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -86,6 +87,20 @@ def many_scripts(command: Command, launcher: LauncherName, tasks: int | None) ->
     return (
         f"{read.shown(command.script_name)} runs {tasks} times on each node, side by side; in Slurm a script runs once"
     )
+
+
+_SRUN = re.compile(r"[ \t]*(?:exec[ \t]+|time[ \t]+)?srun[ \t]", re.ASCII)
+
+
+def srun_within(command: Command) -> str:
+    """What is to be said of a script of Slurm's that starts its processes by srun; "" = nothing."""
+    if command.form is not CommandForm.SCRIPT:
+        return ""
+    where = next((number for number, line in enumerate(command.script.split("\n"), 1) if _SRUN.match(line)), 0)
+    if not where:
+        return ""
+    told = "there is no srun within a job, the script itself runs on each of its nodes: leave that word out"
+    return f"{read.shown(command.script_name)}:{where}: {told}"
 
 
 def without_launcher(command: Command, launcher: LauncherName, sizes: Sequence[int]) -> str:

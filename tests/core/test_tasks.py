@@ -97,6 +97,16 @@ def test_a_script_that_runs_more_often_than_in_slurm() -> None:
     assert parsed({"ntasks_per_node": "1"}, kind="batch", command=command)[1] == []
 
 
+def test_a_script_that_starts_its_processes_by_srun() -> None:
+    def told(line: str) -> list[str]:
+        command = {"form": "script", "words": [], "script": f"#!/bin/sh\n{line}\n", "script_name": "x.sh"}
+        return parsed({}, kind="batch", command=command)[1]
+
+    no_srun = "there is no srun within a job, the script itself runs on each of its nodes: leave that word out"
+    assert told("  srun --cpu-bind=none python train.py") == told("time srun python x.py") == [f"x.sh:2: {no_srun}"]
+    assert told("echo srun is not called") == told("# srun x") == told("srun=1") == told("mgpu srun x") == []
+
+
 FIRST = "on the first node: mpirun in front of it starts its ranks"
 ON_TWO = {"nodes": "2", "gpus": "8"}
 MPIRUN = "mpirun on several nodes, each with ranks of its own: --mpi starts it once, for all of them"
