@@ -30,7 +30,7 @@ from mgpu.ops import trees
 from mgpu.ops.context import Caller, Context
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
-from mgpu.systemd import Systemd
+from mgpu.systemd import Systemd, is_confined
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +94,9 @@ def _serve(
     leave_launcher()
     for warning in settings.warnings:
         log.warning("%s", warning)
+    if is_confined() and any(node.connection == "local" for node in settings.nodes):
+        what = "this process may gain no privileges, so sudo and setuid programs fail in the jobs of this machine"
+        log.warning("%s; of a service: install it again, it sees then that this machine is a node", what)
     policies = load_policies(settings)  # may be refused, and then nothing is open yet
     store = Store.open(state_dir / "mgpu.db")
     spool = Spool(state_dir / "spool", settings.output_max)

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import MutableMapping
 from contextlib import suppress
+from pathlib import Path
 
 PATIENCE_S = 5.0  # it may be busy
 
@@ -19,6 +20,14 @@ _OURS = (
     "MANAGERPID", "MANAGERPIDFDID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "FDSTORE", "MEMORY_PRESSURE_WATCH",
     "MEMORY_PRESSURE_WRITE", "STATE_DIRECTORY",
 )  # fmt: skip
+
+
+def is_confined() -> bool:
+    """What we start can gain no privileges: no sudo, no setuid program works in it."""
+    try:
+        return "NoNewPrivs:\t1\n" in Path("/proc/self/status").read_text("latin-1")
+    except OSError:
+        return False
 
 
 class Systemd:

@@ -8,6 +8,7 @@ from mgpu.cli.session import Session
 from mgpu.cli.syntax import command
 from mgpu.client import start
 from mgpu.client.http import MasterError
+from mgpu.client.service import unit_of
 
 STOP_TIMEOUT_S = 30.0
 POLL_S = 0.05
@@ -34,6 +35,11 @@ def stop(session: Session, /) -> None:
         session.print_json(answer)
     else:
         print("The master has ended. Jobs run on.")
+        unit = None if elsewhere else unit_of(master.location.state_dir)
+        if unit is not None:
+            print(
+                f"It is the service {unit.name} here, which begins again with the machine, or by: {unit.how_to_start}"
+            )
 
 
 def lives(pid: int) -> bool:

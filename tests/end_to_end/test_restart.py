@@ -164,6 +164,17 @@ def test_as_a_service(lab: Lab, make_cluster: ClusterMaker, tmp_path: Path) -> N
     assert [line.partition("mgpu")[0] for line in began] == ["<6>", "<6>"]  # the journal knows the time itself
 
 
+def test_jobs_that_are_confined_are_a_line_in_the_log(lab: Lab, make_cluster: ClusterMaker) -> None:
+    here = "nodes:\n  - {node_id: here, connection: local, nvidia_smi: /nonexistent}\n"
+    for nodes in (here, ""):
+        cluster = make_cluster(lab, nodes=nodes)
+        argv = ["setpriv", "--no-new-privs", sys.executable, "-m", "mgpu", "daemon"]
+        master = Command(argv, cluster.environ, Path("/"), 0)
+        cluster._begun.append(master)
+        master.read_until("master of")
+        assert ("may gain no privileges" in master.err) is bool(nodes)
+
+
 def test_a_tick_that_hangs_is_not_said_to_live(lab: Lab, make_cluster: ClusterMaker, tmp_path: Path) -> None:
     cluster = make_cluster(lab)
     service = Service(cluster, tmp_path)

@@ -38,7 +38,7 @@ class Wanted:
     def __init__(self, name: str | None, own: bool, run_as: str | None) -> None:
         self.name = name or PREFIX
         self.own = own
-        me = pwd.getpwuid(os.getuid()).pw_name
+        me = own_name()
         sudo = os.environ.get("SUDO_USER", "") if os.getuid() == 0 and not own else ""
         self.user = run_as or sudo or me
         self.other = self.user != me
@@ -156,7 +156,7 @@ def _cannot_run(user: str, why: str) -> MasterError:
 
 def install(session: Session, wanted: Wanted) -> list[str]:
     """What was done and what to type next, a line each. Raises MasterError."""
-    _require(wanted)
+    _require(wanted, "install")
     found = describe(session, wanted)
     text, state_dir = found["text"], found["state_dir"]
     _require_free(wanted, state_dir)
@@ -197,13 +197,21 @@ def next_steps(unit: Unit, is_node: bool) -> list[str]:
 
 
 def lingers() -> bool:
-    user = pwd.getpwuid(os.getuid()).pw_name
-    return os.path.exists(f"/var/lib/systemd/linger/{user}")
+    return os.path.exists(f"/var/lib/systemd/linger/{own_name()}")
+
+
+def own_name() -> str:
+    """Raises MasterError."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError as error:
+        what = f"uid {os.getuid()} has no name here"
+        raise MasterError("error", what, "log in as a user of this machine") from error
 
 
 def uninstall(wanted: Wanted, unit: Unit) -> list[str]:
     """Raises MasterError."""
-    _require(wanted)
+    _require(wanted, "uninstall")
     if not unit.state_dir:
         raise _of_others(unit)
     _systemctl(wanted.own, "disable", "--now", unit.name)
@@ -215,15 +223,14 @@ def uninstall(wanted: Wanted, unit: Unit) -> list[str]:
     ]
 
 
-def _require(wanted: Wanted) -> None:
+def _require(wanted: Wanted, act: str) -> None:
     """Raises MasterError where that systemd is not to be had."""
     if not os.path.isdir(BOOTED):
-        what = "this machine was not started by systemd: there is no service to install"
-        raise MasterError("error", what, f"instead: {CRON}")
+        raise MasterError("error", "this machine was not started by systemd", f"{CRON} does without it")
     if not wanted.own and os.getuid():
-        mine = f"{sys.executable} -m mgpu service {{install,uninstall}} systemd"
-        what = "a service of the machine is root's to install"
-        raise MasterError("not_allowed", what, f"sudo {mine}; or --user for one of your own")
+        what = f"a service of the machine is root's to {act}"
+        hint = f"sudo {sys.executable} -m mgpu service {act} systemd; or --user, for one of your own"
+        raise MasterError("not_allowed", what, hint)
     if wanted.own:
         done = _run(["systemctl", "--user", "show-environment"])
         if done.returncode:
