@@ -27,6 +27,7 @@ Examples:
   mgpu srun -G 1 --pty bash
   zcat data.gz | mgpu srun -G 1 python read.py
   mgpu srun -N 2 --gpus-per-node 4 --distributed -- torchrun train.py
+  mgpu srun -N 2 --gpus-per-node 4 --mpi -- mpirun -np 8 python train.py
   mgpu srun -N 2 -n 8 -G 8 python train.py  8 processes, each with its rank
 
 Exit status: the job's own (128+n if signal n killed it); 124 time limit;

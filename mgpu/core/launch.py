@@ -86,7 +86,7 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
         gang=gang.several,
         append=part.attempt > 1,
         signal=_warning(gang),
-        input=spec.input,
+        input="" if gang.part.rank and ends_with_rank_0(job) else spec.input,  # who waits for work reads nothing
         tree=spec.tree.digest if spec.tree else "",
         port=gang.attempt.port if part.rank == 0 else None,
         requeue=requeue,

@@ -127,6 +127,11 @@ def test_slots_that_were_asked_for_count_at_submission() -> None:
         parse_submission(payload({**options, "ntasks_per_node": "3"}, command=words), NODES, {}, "bob")
 
 
+def test_who_waits_for_work_reads_no_stdin() -> None:
+    made = gang(gpus(1, 1), argv("mpirun a.out"), input="pipe")
+    assert [render(replace(made, part=one), NodeWorld()).input for one in made.parts] == ["pipe", ""]
+
+
 @pytest.mark.parametrize(
     ("command", "asked", "first"),
     [

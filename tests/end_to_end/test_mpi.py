@@ -172,6 +172,16 @@ def test_a_host_outside_of_the_job_is_refused(cluster: Cluster, mpi: Mpi) -> Non
     assert "node002" not in result.out
 
 
+@any_mpi
+def test_stdin_is_mpiruns_and_waits_for_no_other_node(cluster: Cluster, mpi: Mpi, tmp_path: Path) -> None:
+    """More than a pipe holds. What it makes of it is its own affair: Open MPI 4 gives all of it to the first rank."""
+    (tmp_path / "much").write_bytes(bytes(500_000))
+    with (tmp_path / "much").open() as much:
+        words = ("srun", "-N", 2, *mpi.words("-np", 2, "wc", "-c"))
+        result = cluster(*words, stdin=much.fileno())
+    assert sorted(result.lines) == ["0", "500000"]
+
+
 @each_mpi
 def test_a_daemon_that_is_not_there_is_named_with_its_node(cluster: Cluster, mpi: Mpi) -> None:
     node = cluster.lab.node("node002")
