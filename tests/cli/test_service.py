@@ -136,16 +136,45 @@ def test_a_start_that_fails_is_told_with_where_to_look(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can have others run it")
-def test_as_another_user(booted: Path, mgpu: Command) -> None:
+def test_as_another_user(booted: Path, clean_home: Path, mgpu: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found out by a process of that user: where it cannot run mgpu, that is told now and not by systemd."""
     who = pwd.getpwnam("nobody")
-    probe = subprocess.run(["/bin/sh", "-c", f"exec '{sys.executable}' -c ''"], user=who.pw_uid, check=False, cwd="/")
-    done = mgpu("service", "install", "systemd", "--run-as", "nobody", "--state-dir", "/var/lib/mgpu", "--print")
+    argv = ["/bin/sh", "-c", f"exec '{sys.executable}' -c ''"]
+    probe = subprocess.run(argv, user=who.pw_uid, check=False, cwd="/", stderr=subprocess.DEVNULL)
+    words = ("--state-dir", "/var/lib/mgpu", "service", "install", "systemd", "--run-as", "nobody")
     if probe.returncode:
+        done = mgpu(*words)
         assert done.status == 77
         assert f"nobody cannot run {sys.executable}" in done.err
-    else:
-        assert settings(done.out)["User"] == "nobody"
+        assert done.err.count("\n") == 1
+        assert list(booted.iterdir()) == []
+        monkeypatch.setattr(systemd, "_identity", lambda _who: {})  # then with our own rights, in its home
+    (clean_home / "c.yaml").write_text(HERE_TOO)
+    clean_home.chmod(0o755)
+    done = mgpu(*words)
+    assert (done.status, done.err) == (0, "")
+    found = settings((booted / "mgpu.service").read_text())
+    assert (found["User"], found["StateDirectory"]) == ("nobody", "mgpu")
+    assert found["ExecStart"].endswith(" daemon --state-dir /var/lib/mgpu")
+    assert (
+        "the master runs as nobody, with no configuration (this machine alone), its state in /var/lib/mgpu" in done.out
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can have others run it")
+def test_faults_that_the_other_user_meets_are_told_as_that(
+    booted: Path, clean_home: Path, mgpu: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd, "_identity", lambda _who: {})
+    (clean_home / "c.yaml").write_text("nodes: 5\n")
+    words = ("--config", str(clean_home / "c.yaml"), "--state-dir", "/var/lib/mgpu", "service", "install", "systemd")
+    done = mgpu(*words, "--run-as", "nobody")
+    assert done.status == 2
+    assert done.err.startswith("mgpu: as nobody: ")
+    assert "c.yaml:1" in done.err
+    monkeypatch.setenv("SUDO_USER", "nobody")  # who typed sudo is meant
+    assert mgpu(*words).err.startswith("mgpu: as nobody: ")
+    assert list(booted.iterdir()) == []
 
 
 def test_what_makes_no_sense_is_refused(booted: Path, programs: Callable[..., None], mgpu: Command) -> None:
