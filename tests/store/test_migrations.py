@@ -1,6 +1,9 @@
 """The steps of the migrations and the tables must end at the same schema."""
 
+import shlex
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -165,6 +168,22 @@ def test_the_way_back_is_a_copy_of_all_that_was_there(tmp_path):
     copy.replace(path)  # and forward again
     Store.open(path).close()
     assert len(copies(path)) == 1
+
+
+def test_numbers_given_since_the_copy_are_skipped_as_the_docs_say(tmp_path):
+    path = tmp_path / "mgpu.db"
+    made_by("0005", path)
+    Store.open(path).close()
+    copies(path)[0].replace(path)
+    text = (Path(__file__).parents[2] / "docs/upgrading.md").read_text()
+    (line,) = [line.strip() for line in text.splitlines() if "sqlite_sequence" in line]
+    words = shlex.split(line.removeprefix("$ "))
+    assert words[0] == "python3"
+    subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, check=True)
+    store = Store.open(path)
+    with store.write() as w:
+        assert w.add_job(job("later"))[0] == 1004
+    store.close()
 
 
 def test_the_last_few_copies_are_kept(tmp_path, monkeypatch):
