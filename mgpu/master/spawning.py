@@ -8,6 +8,7 @@ make it quick.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,19 +22,25 @@ from mgpu.master.link import Known, NodeLink
 AGAIN_S = 5.0  # a step that failed, or of which nothing was heard
 LOOK_S = 10.0  # at work of whose end no event told
 IDLE_S = 60.0
-MOST = 10_000  # asks at a time; a look tells again of what was passed over
+
+# Of one attempt, for a job may write what it likes: asks that are known at once (what is left out is in the next look),
+# and steps that are under way, since others too want something of its nodes.
+MOST_ASKS = 1000
+MOST_STEPS = 8
 
 HERE = b"here\n"  # an answer: it is the node that asks
 _REFUSED = 255  # as ssh ends
 _CODE = re.compile(r"\d{1,3}", re.ASCII)
 
+_AttemptKey = tuple[JobId, int]
 _AskKey = tuple[JobId, int, str]
 
 
 @dataclass(slots=True)
 class _Ask:
-    """`text`: what was read, from the host's line on; `answer`: what to say, once that is known."""
+    """`host` and `text`: what was read; the text only until it is handed on. `answer`: what to say, once known."""
 
+    host: bytes = b""
     text: bytes | None = None
     answer: bytes | None = None
     taken: bool = False
@@ -46,6 +53,7 @@ class Spawner:
     def __init__(self, links: Mapping[NodeName, NodeLink]) -> None:
         self._links = links
         self._asks: dict[_AskKey, _Ask] = {}
+        self._count: Counter[_AttemptKey] = Counter()
 
     # --- what was heard ---------------------------------------------------------------------------------------------
 
@@ -63,8 +71,9 @@ class Spawner:
         if message.worked:
             if key in self._asks:
                 self._asks[key].due, self._asks[key].told = 0.0, True
-        elif item.parts[0].node == message.node and len(self._asks) < MOST:
-            self._asks.setdefault(key, _Ask())
+        elif item.parts[0].node == message.node and self._count[key[:2]] < MOST_ASKS and key not in self._asks:
+            self._asks[key] = _Ask()
+            self._count[key[:2]] += 1
 
     def _stepped(self, key: _AskKey, step: Step, board: Board, monotonic: float) -> None:
         ask = self._asks[key]
@@ -75,19 +84,19 @@ class Spawner:
         ask.due = 0.0
         word, *rest = step.words
         if word == "read":
-            ask.text = step.text or None
+            ask.host, _, ask.text = step.text.partition(b"\n")
             if not step.text:
-                del self._asks[key]  # it is answered, or its job gone
+                self._forget(key)  # it is answered, or its job gone
         elif word == "long":
             ask.answer = _refusal("what is to be started there is too long")
         elif ask.answer is not None:
-            del self._asks[key]
+            self._forget(key)
         elif word == "worked":
             item = board.get(step.key.job_id, step.key.attempt)
             ask.answer = _ended(rest[0] if rest else "", item.parts[step.key.rank].node if item else "")
         else:
             # work that is not there any more is given anew: its part has begun since, or its directory was removed
-            ask.taken = word == "taken"
+            ask.taken, ask.text = word == "taken", None
             pause = LOOK_S if ask.taken else AGAIN_S
             ask.due = 0.0 if ask.told else monotonic + pause
 
@@ -96,33 +105,41 @@ class Spawner:
     def tend(self, board: Board, monotonic: float) -> float:
         """Take the steps that are due; seconds until the next one may be."""
         soonest = IDLE_S
-        for key in list(self._asks):
-            item, ask = board.get(*key[:2]), self._asks[key]
+        busy = Counter(key[:2] for key, ask in self._asks.items() if ask.under_way)
+        for key, ask in list(self._asks.items()):
+            item = board.get(*key[:2])
             if item is None or item.parts[0].state is AttemptState.ENDED:
-                del self._asks[key]
+                self._forget(key)
                 continue
             if not ask.under_way and monotonic >= ask.due:
+                if busy[key[:2]] >= MOST_STEPS:
+                    continue  # the end of another step wakes us
                 ask.due, ask.told = monotonic + AGAIN_S, False
                 self._step(key[2], ask, item)
+                busy[key[:2]] += ask.under_way
             soonest = min(soonest, max(0.05, ask.due - monotonic))
         return soonest
+
+    def _forget(self, key: _AskKey) -> None:
+        del self._asks[key]
+        self._count[key[:2]] -= 1
+        if not self._count[key[:2]]:
+            del self._count[key[:2]]
 
     def _step(self, name: str, ask: _Ask, item: Running) -> None:
         first = item.parts[0]
         link = self._links.get(first.node)
         if link is None or first.state is AttemptState.LOST:
             return
-        if ask.text is None and ask.answer is None:
+        if ask.text is None and ask.answer is None and not ask.taken:
             ask.under_way = True
             link.read_ask(first, name)
             return
         target = None
         if ask.answer is None:
-            assert ask.text is not None
-            host, _, text = ask.text.partition(b"\n")
-            target = self._part(host.decode("utf-8", "replace"), item)
+            target = self._part(ask.host.decode("utf-8", "replace"), item)
             if target is None:
-                ask.answer = _stranger(host, item)
+                ask.answer = _stranger(ask.host, item)
             elif target.rank == 0:
                 ask.answer = HERE
         if ask.answer is not None:
@@ -132,7 +149,9 @@ class Spawner:
             there = self._links.get(target.node)
             if there is not None:
                 ask.under_way = True
-                there.hand(Known(target, item.attempt.token_of(target)), "work", name, b"" if ask.taken else text)
+                there.hand(Known(target, item.attempt.token_of(target)), "work", name, ask.text or b"")
+        else:
+            ask.text = None  # until there is somebody to take it: the node keeps it better
 
     def _part(self, host: str, item: Running) -> Part | None:
         """That of the node which is called so, or of that rank; never one outside of the allocation."""
@@ -160,6 +179,8 @@ def _refusal(why: str) -> bytes:
 
 def _ended(code: str, node: str) -> bytes:
     number = code if _CODE.fullmatch(code) and int(code) <= _REFUSED else str(_REFUSED)
+    if number == "137":
+        return f"{number}\nmgpu: {node}: what mpirun started there was killed (exit code {number})\n".encode()
     if number not in ("126", "127"):
         return f"{number}\n".encode()
     said = f"mgpu: {node}: what mpirun starts there was not found (exit code {number})"

@@ -15,7 +15,7 @@ from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Asked, Step
 from mgpu.master.link import Known
-from mgpu.master.spawning import Spawner
+from mgpu.master.spawning import MOST_ASKS, MOST_STEPS, Spawner
 from tests.core.trial import attempt, job, part
 
 MPI = job(spec={"launcher": LauncherName.MPI})
@@ -150,7 +150,14 @@ def test_the_node_that_asks_is_told_to_do_it_itself() -> None:
     assert cluster.nodes[0].answers == {"12.34": b"here\n"}
 
 
-@pytest.mark.parametrize(("code", "said"), [("127", "node002: what mpirun starts there was not found"), ("-1", "255")])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("127", "node002: what mpirun starts there was not found"),
+        ("137", "node002: what mpirun started there was killed"),
+        ("-1", "255"),
+    ],
+)
 def test_what_came_of_the_work_is_said_in_a_line(code: str, said: str) -> None:
     cluster = Cluster()
     cluster.lay("node002")
@@ -190,6 +197,43 @@ def test_nothing_is_asked_for_a_job_that_is_over() -> None:
     cluster.settle()
     assert cluster.nodes[1].work == {}
     assert cluster.spawner.tend(cluster.board, cluster.now) > 10.0
+
+
+def test_of_what_a_job_lays_there_only_so_much_is_under_way() -> None:
+    """However many it asks for, or says that it does: other jobs have something to order there too."""
+    cluster = Cluster()
+    for number in range(3000):
+        cluster.lay("node002", ask=f"9.{number}")
+    for _ in range(40):
+        cluster.spawner.tend(cluster.board, cluster.now)
+        assert sum(isinstance(message, Step) for message in cluster.messages) <= MOST_STEPS
+        cluster.pass_()
+    assert 0 < len(cluster.nodes[1].runs) <= 40 * MOST_STEPS
+
+
+def test_of_asks_that_are_not_there_none_stays() -> None:
+    cluster = Cluster()
+    for number in range(3 * MOST_ASKS):
+        cluster.ask = f"9.{number}"
+        cluster.hear()
+    for _ in range(MOST_ASKS):
+        cluster.pass_()
+    cluster.lay("node002")
+    cluster.settle()
+    assert cluster.nodes[1].runs == ["12.34"]
+
+
+def test_a_text_is_not_kept_while_its_node_is_away() -> None:
+    """It may be large, and there may be many."""
+    cluster = Cluster()
+    cluster.parts = (PARTS[0], replace(PARTS[1], state=AttemptState.LOST), PARTS[2])
+    cluster.lay("node002", "orted " + "x" * 10_000)
+    cluster.settle()
+    assert all(not ask.text for ask in cluster.spawner._asks.values())
+    cluster.parts = PARTS
+    cluster.pass_(6.0)
+    cluster.settle()
+    assert len(cluster.nodes[1].work["12.34"]) > 10_000
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -205,6 +205,33 @@ def test_what_cannot_be_written_is_refused(bench: Workbench) -> None:
     assert bench.look("1.1").alive
 
 
+def test_work_of_whose_end_nobody_can_tell_was_killed(bench: Workbench, mark: str) -> None:
+    """mpirun would wait for ever."""
+    waits(bench)
+    hand(bench, "work", "10.1", f"sleep {mark}".encode())
+    wait_until(lambda: bool(living(mark)))
+    assert hand(bench, "work", "10.1", b"") == ("taken",)
+    os.kill(int((bench.place("1.1") / "spawn/by.10.1").readlink().name.split(":")[0]), signal.SIGKILL)
+    assert worked(bench, "10.1") == "137"
+    bench.stop("1.1", reason="GANG")
+    bench.exit_of("1.1")
+    assert living(mark) == []
+
+
+def test_a_pipe_that_is_full_keeps_nobody_waiting(bench: Workbench) -> None:
+    """A job has it in its own directory, and may put into it what it likes."""
+    fill = "exec 7<>wake; head -c 65536 /dev/zero >&7; exec 8<>spawn/wake.9.1; head -c 65536 /dev/zero >&8"
+    made = "mkdir spawn; rm -f wake; mkfifo wake spawn/wake.9.1; echo >spawn/ask.9.1; echo >spawn/ask.9.2"
+    bench.start("1.1", f'cd "${{0%/*}}"; {made}; {fill}; touch full; sleep 1000')
+    wait_until((bench.place("1.1") / "full").exists)
+    assert hand(bench, "answer", "9.1", b"0\n") == ("taken",)
+    assert hand(bench, "answer", "9.2", b"0\n") == ("ended",)
+    assert hand(bench, "work", "9.1", b"true") == ("taken",)
+    assert bench.stop("1.1") == ("ok", "stopping")
+    bench.exit_of("1.1")
+    assert not (bench.place("1.1") / "spawn/ask.9.2").exists()
+
+
 # --- where it is done -------------------------------------------------------------------------------------------------
 
 

@@ -114,6 +114,9 @@ while :; do
     mv "$mgpu_work" "$mgpu_run/spawn/begun.$mgpu_id"
     "$mgpu_setsid" -f sh -c 'trap : HUP INT QUIT TERM USR1 USR2 ALRM XCPU
 cd "$1/spawn"
+read -r stat <"/proc/$$/stat"
+set -- "$1" "$2" $stat
+ln -s "$$:${24}" "by.$2"
 sh "./begun.$2"
 ln -s $? "worked.$2"
 rm -f "begun.$2"

@@ -33,7 +33,7 @@
 #     ask.ID, answer.ID, wake.ID      until it is answered; the first line of an answer is the exit code
 #     work.ID, begun.ID               until it has ended
 #     place.1, place.2 -> DIR         rank 0's run directory, by its path there: a link to this one, for a shipped tree
-#     taken.ID -> 1, worked.ID -> CODE
+#     taken.ID -> 1, by.ID -> PID:TICKS (who does it), worked.ID -> CODE
 #   script job stdout stderr step bin/scontrol stdin eof fed wake (a pipe) work/ (a tree that was shipped)
 #
 # Variables are in small letters: an assignment to one that the login exports would change the job's environment.
@@ -63,7 +63,11 @@ link_of() {
 # record NAME CONTENT: first one wins
 record() { ln -s "$2" "$dir/$1" 2>/dev/null; }
 
-# wake: whoever waits in $dir looks again
-wake() { [ -p "$dir/wake" ] && echo 1<>"$dir/wake"; } 2>/dev/null
+# wake [NAME]: whoever waits in $dir at the pipe of that name looks again. Nobody waits for it here: where a job has filled
+# that pipe it takes nothing more
+wake() {
+  [ -p "$dir/${1-wake}" ] || return
+  timeout 1 sh -c 'echo 1<>"$0"' "$dir/${1-wake}" </dev/null >/dev/null 2>&1 &
+}
 
 event() { printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null

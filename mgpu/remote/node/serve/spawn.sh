@@ -13,10 +13,15 @@ op_hand() {
     end ok worked "$value"
   elif [ -f "$file" ] || [ -L "$dir/spawn/taken.$4" ]; then
     spill "$5" /dev/null
-    end ok taken
+    if [ "$3" = work ] && killed_work "spawn/by.$4" "spawn/worked.$4"; then
+      end ok worked "$value"
+    else
+      end ok taken
+    fi
   elif [ "$3" = answer ] && [ ! -p "$dir/spawn/wake.$4" ]; then
     # nobody waits for it any more
     spill "$5" /dev/null
+    rm -f "$dir/spawn/ask.$4"
     end ok ended
   elif [ "$5" = - ]; then
     end ok absent
@@ -25,12 +30,19 @@ op_hand() {
   fi
 }
 
+# killed_work BY WORKED -> value: whoever was to tell of its end was killed; nobody else will
+killed_work() {
+  link_of "$1" && ! living "$1" || return
+  record "$2" 137
+  link_of "$2"
+}
+
 # lay WORD: it is in $file, complete or not at all
 lay() {
   mkdir -p "$dir/spawn" 2>/dev/null
   if spill "$1" "$dir/spawn/.$$.${file##*/}" && mv -f "$dir/spawn/.$$.${file##*/}" "$file" 2>/dev/null; then
     case $file in
-      */answer.*) { echo 1<>"$dir/spawn/wake.${file##*/answer.}"; } 2>/dev/null ;;
+      */answer.*) wake "spawn/wake.${file##*/answer.}" ;;
       *) wake ;;
     esac
     end ok taken
