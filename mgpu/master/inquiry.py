@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from mgpu.clock import Clock
 from mgpu.core.errors import MgpuError
 from mgpu.core.launch import NodeWorld
-from mgpu.core.meeting import Side, settle
+from mgpu.core.meeting import Call, Side, settle
 from mgpu.core.model import NodeName
 from mgpu.core.nodefacts import CLOCK, Wanted, parse_facts, question
 from mgpu.core.observation import Observation
 from mgpu.core.preflight import NodeTold, Together
+from mgpu.master.calling import SILENT
 from mgpu.master.link import NodeLink
 from mgpu.master.preflight import Preflight
 from mgpu.master.worker import Threads
@@ -23,7 +24,15 @@ from mgpu.remote.errors import RemoteError
 CLOCK_LIMIT_S = 5
 FACTS_LIMIT_S = 20  # a `setup` may take its time
 ANSWERS_S = CLOCK_LIMIT_S + FACTS_LIMIT_S + 10.0
+MUTE_S = 2.0  # for one that did not say a word while the others called it
 HOME = "~"
+
+
+def _mute(names: Sequence[NodeName], calls: Sequence[Call]) -> set[NodeName]:
+    """Those that answered nothing that they were asked in the look."""
+    heard = {name for call in calls if call.said for name in (call.source, call.target)}
+    doubts = {call.doubt for call in calls}
+    return {name for name in names if name not in heard and f"{name}: {SILENT}" in doubts}
 
 
 class Inquiry:
@@ -57,22 +66,23 @@ class Inquiry:
         addresses = dict(zip(names, settle(names, calls).addresses, strict=True))
         places = self._places(names, directory)
         nonce = secrets.token_hex(8)
+        mute = _mute(names, calls)
 
-        def task(side: Side) -> Callable[[], NodeTold]:
+        def task(side: Side) -> Callable[[], NodeTold | None]:
             peers = [address for name, address in addresses.items() if name != side.name and address]
             wanted = Wanted(peers, [path for _, path in places], nonce, virtual_env)
+            if side.name in mute:
+                return lambda: self._threads.together([lambda: self._told(side, wanted)], MUTE_S)[0]
             return lambda: self._told(side, wanted)
 
         made: tuple[bool, ...] = (False,) * len(places)
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(RemoteError):
-                marks = self._links[names[0]].runner.peers.marked(nonce, [path for _, path in places])
-                made = stack.enter_context(marks)
+            if names[0] not in mute:
+                with contextlib.suppress(RemoteError):
+                    marks = self._links[names[0]].runner.peers.marked(nonce, [path for _, path in places])
+                    made = stack.enter_context(marks)
             answers = self._threads.together([task(side) for side in sides], ANSWERS_S)
-        told = [
-            answer or NodeTold(side, trouble="it did not answer in time")
-            for side, answer in zip(sides, answers, strict=True)
-        ]
+        told = [answer or NodeTold(side, trouble=SILENT) for side, answer in zip(sides, answers, strict=True)]
         directories = [(what, path, is_made) for (what, path), is_made in zip(places, made, strict=True)]
         return Together(told, calls, self._preflight.ports, directories)
 

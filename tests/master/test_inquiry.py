@@ -17,6 +17,7 @@ from mgpu.core.model import NodeName
 from mgpu.core.nodefacts import CLOCK
 from mgpu.core.preflight import Together
 from mgpu.master import inquiry
+from mgpu.master.calling import SILENT
 from mgpu.master.inquiry import Inquiry
 from mgpu.master.worker import SystemThreads
 from mgpu.remote.errors import RemoteError
@@ -65,12 +66,12 @@ class Bench:
         }
         ways: Any = SimpleNamespace(look=self.look, side=Side, ports=(20000, 20100))
         times: Any = SimpleNamespace(now=lambda: 1000.0)
+        self.heard: list[Call] = []
         self.inquiry = Inquiry(links, ways, SystemThreads(), times, lambda name: None)
 
-    @staticmethod
-    def look(names: Sequence[NodeName], fresh: bool) -> list[Call]:
+    def look(self, names: Sequence[NodeName], fresh: bool) -> list[Call]:
         assert fresh
-        return [Call(a, b, f"10.0.0.{ord(b)}", 20007, "ok") for a in names for b in names if a != b]
+        return self.heard or [Call(a, b, f"10.0.0.{ord(b)}", 20007, "ok") for a in names for b in names if a != b]
 
     def ask(self, directory: str = "/here", virtual_env: str = "") -> Together:
         return self.inquiry.ask(list(self.nodes), directory, virtual_env)
@@ -105,6 +106,26 @@ def test_a_node_that_does_not_answer_is_told_of(monkeypatch: pytest.MonkeyPatch)
     over.set()
     assert told.nodes[0].facts
     assert (told.nodes[1].facts, told.nodes[1].trouble) == (None, "it did not answer in time")
+
+
+def test_a_node_that_nobody_heard_of_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inquiry, "ANSWERS_S", 3600.0)
+    monkeypatch.setattr(inquiry, "MUTE_S", 0.1)
+    bench, over = Bench(Node(A), Node(B)), threading.Event()
+    doubts = [
+        Call(A, B, "10.0.0.98", doubt="a: it did not answer in time"),
+        Call(B, A, "10.0.0.97", doubt="b: no perl"),
+    ]
+    monkeypatch.setattr(bench, "heard", doubts)
+
+    def silent() -> None:
+        over.wait(600)
+
+    bench.nodes[A].trouble = silent  # where a file would be made for the others to see
+    told = bench.ask()
+    over.set()
+    assert [(node.facts is None, node.trouble) for node in told.nodes] == [(True, SILENT), (False, "")]
+    assert not any(made for _, _, made in told.directories)
 
 
 def test_a_node_that_is_lost_is_told_of() -> None:
