@@ -47,6 +47,9 @@ def _path(root: Group, args: Sequence[str]) -> str:
 
 def usage_error(error: click.ClickException, meant: str = "mgpu") -> UsageError:
     """One line instead of click's three."""
+    if isinstance(error, click.BadOptionUsage) and error.option_name == "--mpi":  # --mpi=pmix of Slurm's srun
+        told = "--mpi is a launcher and takes no value"
+        return UsageError("bad_request", told, "--mpi -- mpirun PROGRAM starts a rank for each GPU")
     context = getattr(error, "ctx", None)
     path = context.command_path if context else meant
     message, _, near = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")

@@ -289,6 +289,10 @@ BAD = [
         "mgpu: t.py has no #! line, so a shell would run it: add one, or: mgpu submit -- python t.py\n",
     ),
     (["srun", "-G"], "mgpu: srun: option '-G' requires an argument: mgpu srun --help\n"),
+    (
+        ["srun", "--mpi=pmix", "a.out"],
+        "mgpu: --mpi is a launcher and takes no value: --mpi -- mpirun PROGRAM starts a rank for each GPU\n",
+    ),
     (["node", "trust", "--yes=x"], "mgpu: node trust: option '--yes' does not take a value: mgpu node trust --help\n"),
     (["queu"], "mgpu: mgpu has no command 'queu': did you mean queue?\n"),
     (["node", "prob", "x"], "mgpu: mgpu node has no command 'prob': did you mean probe?\n"),
