@@ -53,6 +53,8 @@ pytestmark = [
     pytest.mark.usefixtures("separate_nodes"),
 ]
 each_mpi = pytest.mark.parametrize("mpi", KINDS, ids=[mpi.name for mpi in KINDS])
+# one whose daemons leave who started them, and one whose stay
+two_ways = pytest.mark.parametrize("mpi", KINDS[::2], ids=[mpi.name for mpi in KINDS[::2]])
 any_mpi = pytest.mark.parametrize("mpi", KINDS[:1], ids=[mpi.name for mpi in KINDS[:1]])
 
 
@@ -143,7 +145,7 @@ def test_a_signal_reaches_every_rank_and_no_daemon(cluster: Cluster, mpi: Mpi) -
     assert sorted(line for line in lines if "got" in line) == [f"rank {rank} got 10" for rank in range(4)]
 
 
-@each_mpi
+@two_ways
 def test_a_master_that_is_killed_finds_what_was_asked_for(cluster: Cluster, mpi: Mpi) -> None:
     """While mpirun waits for its daemons, and while its ranks run."""
     # it waits on rank 0 until the master is gone, and then asks
@@ -160,7 +162,7 @@ def test_a_master_that_is_killed_finds_what_was_asked_for(cluster: Cluster, mpi:
     assert (ended["state"], ended["exit_code"]) == ("FAILED", 7)
 
 
-@each_mpi
+@two_ways
 def test_a_master_that_is_killed_while_ranks_run_brings_their_end(cluster: Cluster, mpi: Mpi) -> None:
     words = mpi.words("-np", 2, mpi.python, "failing.py")
     job_id = cluster.submit(f"--ship={PROGRAMS}", "-N", 2, "--gpus-per-node", 1, *words)
