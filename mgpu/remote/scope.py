@@ -22,7 +22,8 @@ def scope_words() -> tuple[str, ...]:
     if not _in_a_service():
         return ()
     whose = [] if os.geteuid() == 0 else ["--user"]
-    words = ["systemd-run", *whose, "--scope", "--quiet", "--collect", "--property=TasksMax=infinity", "--"]
+    told = ("--description=mgpu: jobs of this machine", "--property=TasksMax=infinity")
+    words = ["systemd-run", *whose, "--scope", "--quiet", "--collect", *told, "--"]
     try:
         done = subprocess.run(
             [*words, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False

@@ -18,7 +18,6 @@ from mgpu.cli.service.master_line import MasterLine, master_line, require_plain
 from mgpu.cli.service.unit import Facts, render
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.setup.files import beside
-from mgpu.cli.text import say
 from mgpu.client import service
 from mgpu.client.http import MasterError
 from mgpu.client.launcher import search_path
@@ -261,8 +260,6 @@ def _systemctl(own: bool, *words: str, hint: str = "") -> None:
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
         raise MasterError("error", f"systemctl {' '.join(words)} failed: {said}", hint)
-    for line in done.stderr.strip().splitlines():
-        say(line)
 
 
 def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
