@@ -26,7 +26,8 @@ from mgpu.remote.errors import RemoteError
 log = logging.getLogger(__name__)
 
 GOOD_S = 86_400.0  # what went well is believed for so long
-BAD_S = 60.0  # and what did not, or could not be tried
+FAILED_S = 10.0  # what failed: jobs end by it, and somebody may be mending it
+DOUBT_S = 60.0  # what could not be tried
 MOST_LOOKS = 2  # for an attempt: a node may have come back from a reboot meanwhile
 MORE = "a firewall? network.address in the inventory names another address; mgpu preflight -w {} says more"
 
@@ -47,15 +48,18 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was last seen of a pair. `well`: the one is reached at the address that the look found for it."""
+    """What was last seen of a pair. `well`: the one is reached at the address that the look found for it; `failed`: it
+    is not."""
 
     at: float
     basis: PairBasis
     calls: tuple[Call, ...]
     well: bool
+    failed: bool
 
     def holds(self, basis: PairBasis, now: float) -> bool:
-        return self.basis == basis and now - self.at < (GOOD_S if self.well else BAD_S)
+        lasts_s = GOOD_S if self.well else FAILED_S if self.failed else DOUBT_S
+        return self.basis == basis and now - self.at < lasts_s
 
 
 class Preflight:
@@ -187,7 +191,8 @@ class Preflight:
             for pair, made in of.items():
                 there = [call for call in made if call.address == places[pair[1]]]
                 well = bool(there) and not any(call.failed or call.doubt for call in there)
-                self._known[pair] = _Known(now, basis.of(pair), tuple(made), well)
+                failed = not well and any(call.failed for call in made)
+                self._known[pair] = _Known(now, basis.of(pair), tuple(made), well, failed)
             # where a wall has come up, what went well before is believed of nobody who is next to it
             walled = {name for pair, made in of.items() if not self._known[pair].well for name in _walled(made)}
             for pair in [pair for pair, known in self._known.items() if known.well and pair not in of]:
