@@ -372,3 +372,14 @@ def test_only_one_reaper_at_a_time(quick_bench: Workbench, mark: str) -> None:
     sleep(0.1)
     assert len(set(living("mgpu-reap")) & set(living(str(bench.place("1.1"))))) == 1
     assert bench.exit_of("1.1") == "137"
+
+
+def test_what_a_job_leaves_where_its_start_was_told_holds_nobody_up(bench: Workbench) -> None:
+    """A gigabyte without a line break, say: neither a look at it, nor its end."""
+    script = 'cd "${0%/*}"; rm -f step; truncate -s 1G step; rm -f started; touch there; exec sleep 1000'
+    bench.start("1.1", script)
+    wait_until((bench.place("1.1") / "there").exists)
+    assert len(bench.look("1.1").step) <= 1000
+    assert bench.look("1.1").alive
+    assert bench.stop("1.1", grace_s=1) == ("ok", "stopping")
+    assert bench.exit_of("1.1") is not None

@@ -17,9 +17,9 @@ records() {
 # state KEY...: for each a line `KEY NAME VALUE` a record, `KEY alive 1`, `KEY size OUT ERR`, `KEY ask ID`; then the uptime and boot id
 op_state() {
   # gates and who lives first: what these two have written when they are gone is there for the second look
-  records pid "$@" | while IFS=' ' read -r key _ value; do
-    printf '%s pid %s\n' "$key" "$value"
-    leader_of "$value"
+  records pid "$@" | while IFS=' ' read -r key _ piece; do
+    printf '%s pid %s\n' "$key" "$piece"
+    leader_of "$piece"
     [ -n "$leader" ] && printf '%s alive 1\n' "$key"
   done
   records 'ready go started stop exit clean stuck deadline' "$@"
@@ -27,7 +27,7 @@ op_state() {
     dir=$root/$key
     [ -f "$dir/stdout" ] && sizes_of && printf '%s size %s %s\n' "$key" "$first" "$second"
     [ -d "$dir/spawn" ] && asks "$key"
-    [ -f "$dir/step" ] && { read -r value <"$dir/step"; printf '%s step %s\n' "$key" "$value"; }
+    [ -L "$dir/started" ] || { step_of && printf '%s step %s\n' "$key" "$step"; }
   done
   uptime_now
   read -r boot </proc/sys/kernel/random/boot_id

@@ -153,11 +153,17 @@ reap() {
   finish
 }
 
+# step_of -> step, what its start is at; not by `read`: a job may have put there what it likes, without any end of a line
+step_of() {
+  step=$([ ! -f "$dir/step" ] || head -c 1000 "$dir/step") 2>/dev/null
+  step=${step%%"
+"*}
+}
+
 # killed: the exit of a job whose runner is gone and has not written it. Before the command began that is trouble of the
 # node: the runner was still at `step`, where we ended it if it took too long
 killed() {
-  step=
-  { read -r step <"$dir/step"; } 2>/dev/null
+  step_of
   uptime_now
   if [ -L "$dir/started" ]; then
     record exit "fail:supervisor:the job's supervising shell was killed:$uptime"
