@@ -25,6 +25,7 @@ from mgpu.core.model import FailureClass, NodeName, Part, PartKey
 from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
 from mgpu.master.inbox import Asked, Collected, Done, Heard, Inbox, LeftBehind, Probed, Silent, Step
+from mgpu.master.pace import Pace
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import ProbeWanted, Refusal, Runner, Source
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 SLOW_PROBE_S = 600.0  # between two looks at what seldom changes
 GATHER_S = 0.2  # what a regular probe says may wait so long for what others say
 EVENTS_PAUSE_S = 2.0  # before the events file is opened again
+EVENTS_AT_ONCE, EVENTS_A_SECOND = 2000, 200.0  # lines of it that are heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class NodeLink:
         self._last_seen: Observation | None = None
         self._slowly_probed: float | None = None
         self._listening = False
+        self._pace = Pace(EVENTS_AT_ONCE, EVENTS_A_SECOND)
+        self._left: set[PartKey] = set()
         self._looking = False
         self._closed = False
         self._bringing = threading.Lock()
@@ -336,12 +340,16 @@ class NodeLink:
             self._listening = False
 
     def hear(self, line: str) -> None:
-        """A line of the events file."""
+        """A line of the events file. A job may fill it: that is not to hold up others."""
+        if not self._pace.takes(self._clock.monotonic()):
+            return
         news = reconcile.event_news(line, self._when)
         if news:
             self._inbox.put(Heard(self.name, news))
         elif left := reconcile.left_behind(line):
-            self._inbox.put(LeftBehind(self.name, *left))
+            if left[0] not in self._left:  # a node says it once
+                self._left = {*list(self._left)[-100:], left[0]}
+                self._inbox.put(LeftBehind(self.name, *left))
         elif ask := reconcile.ask_told(line):
             self._inbox.put(Asked(self.name, *ask))
 
