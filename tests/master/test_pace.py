@@ -19,7 +19,7 @@ from mgpu.remote.runner import Runner
 def test_so_many_at_once_and_so_many_a_second_then() -> None:
     pace = Pace(10, 2.0)
     assert [pace.takes(100.0) for _ in range(12)] == [True] * 10 + [False] * 2
-    assert [pace.takes(100.4), pace.takes(100.6), pace.takes(100.7)] == [False, True, False]
+    assert [pace.takes(100.1), pace.takes(100.6), pace.takes(100.7)] == [False, True, False]
     flood = [pace.takes(200.0 + second) for second in range(100) for _ in range(9)]
     assert sum(flood) == 10 + 2 * 99
 
