@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 from mgpu.core.model import Command, CommandForm
 from tests.core.test_side_by_side import shell, tasks
@@ -71,3 +72,20 @@ def test_a_task_killed_from_outside_is_a_failure_like_any(bench: Workbench, mark
     os.kill(living(mark)[0], signal.SIGKILL)
     assert bench.exit_of("1.1") == "137"
     assert living(mark) == []
+
+
+def test_where_the_shell_that_hears_of_their_ends_was_killed_the_first_end_is_that_of_all(
+    bench: Workbench, mark: str
+) -> None:
+    waits = 'while [ ! -e "${0%/*}/go" ]; do sleep 0.05; done'
+    begun(bench, "1.1", shell(f"echo ready; [ $RANK = 1 ] || exec sleep {mark}; {waits}; exit 3"))
+    runner = int(bench.wait("1.1", "started").split(":")[0])
+    (script,) = children(runner)
+    os.kill(next(pid for pid in children(script) if not children(pid)), signal.SIGKILL)
+    (bench.place("1.1") / "go").touch()
+    assert bench.exit_of("1.1") == "137"
+    assert living(mark) == []
+
+
+def children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))

@@ -88,12 +88,12 @@ set +e +a"""
 # Signals are the tasks' alone, the shells around them live on. The numbers that they tell the last one are those of the
 # shells that wait, and of the tasks.
 _SIDE_BY_SIDE = r"""exec 3>&1 4>&2 2>/dev/null
-trap '' 1 2 3 10 12 14 15 24
+trap '' 1 2 3 10 12 13 14 15 24
 mgpu_task() {
   IFS=' ' read -r mgpu_shell mgpu_value </proc/self/stat
   echo "shell $mgpu_shell" >&5
   (
-    trap - 1 2 3 10 12 14 15 24
+    trap - 1 2 3 10 12 13 14 15 24
     IFS=' ' read -r mgpu_pid mgpu_value </proc/self/stat
     echo "began $1 $mgpu_pid" >&5
     export SLURM_LOCALID="$1" LOCAL_RANK="$1" SLURM_PROCID=$((mgpu_first + $1)) RANK=$((mgpu_first + $1))
@@ -106,7 +106,8 @@ mgpu_task() {
     unset mgpu_e mgpu_a mgpu_share mgpu_tasks mgpu_first mgpu_node mgpu_shell mgpu_pid mgpu_value
     mgpu_run
   )
-  echo "ended $1 $? $mgpu_shell" >&5
+  # where nobody hears that any more, nobody would end the others
+  echo "ended $1 $? $mgpu_shell" >&5 || kill -KILL $$
 }
 mgpu_watch() {
   IFS=' '
