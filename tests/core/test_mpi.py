@@ -59,6 +59,16 @@ def test_mpirun_finds_its_hosts_slots_and_agent(tmp_path: Path) -> None:
     assert lines[-1].startswith("drwx------")
 
 
+def test_whatever_umask_a_setup_leaves_its_files_can_be_read_by_their_owner_alone(tmp_path: Path) -> None:
+    made = gang(gpus(1, 1), Command(CommandForm.SHELL, ("true",)))
+    for mask in ("777", "000"):
+        folder = tmp_path / mask
+        folder.mkdir()
+        run(render(made, NodeWorld(setup=f"umask {mask}")).script, folder)
+        modes = {file.name: f"{file.stat().st_mode & 0o777:o}" for file in (folder / "spawn").iterdir()}
+        assert modes == {"hosts": "600", "hydra.hosts": "600", "agent": "700", "world": "600"}
+
+
 def test_as_many_slots_as_were_asked_for(tmp_path: Path) -> None:
     made = gang(gpus(0, 0), Command(CommandForm.SHELL, ('cat "$HYDRA_HOST_FILE"',)), tasks_per_node=3)
     assert run(render(made, NodeWorld()).script, tmp_path) == "10.0.0.1:3\n10.0.0.2:3\n"

@@ -99,7 +99,7 @@ def _prepared(gang: Gang) -> str:
         'export OMPI_MCA_orte_default_hostfile="$mgpu_spawn/hosts" PRTE_MCA_prte_default_hostfile="$mgpu_spawn/hosts"',
         'export HYDRA_LAUNCHER_EXEC="$mgpu_spawn/agent" HYDRA_HOST_FILE="$mgpu_spawn/hydra.hosts"',
         # what differs from this when mpirun runs was set by the job itself, and goes along to the other nodes
-        'env -0 | tr "\\n\\0" "\\001\\n" >"$mgpu_spawn/world"',
+        '(umask 077; env -0 | tr "\\n\\0" "\\001\\n" >"$mgpu_spawn/world")',
         "unset mgpu_spawn",
     ]
     return "\n".join(lines)
