@@ -98,7 +98,8 @@ def _before_the_reboot(part: Part, found: PartAnswer, answer: NodeAnswer) -> lis
         # it may not have come to `clean` any more; a stop that reached the node is among its records
         ended_by = "" if _own_end(found) else found.records.get("stop", "")
         return [*progress, replace(_exit_of(part.key, found, answer), ended_by=ended_by)]
-    return [*progress, News(part.key, PartEvent.REBOOTED, answer.at, reason="the node rebooted")]
+    # at the latest when it came up again, and not when it was heard of
+    return [*progress, News(part.key, PartEvent.REBOOTED, answer.when("0"), reason="the node rebooted")]
 
 
 def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:

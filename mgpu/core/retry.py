@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mgpu.core.launchers import ends_with_rank_0
+from mgpu.core.launchers.spawning import BROKEN
 from mgpu.core.model import (
     GIVEN_UP,
     OUT_OF_MEMORY,
@@ -129,10 +130,20 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
 
 
 def _those_that_count(job: Job, parts: Sequence[Part]) -> Sequence[Part]:
-    """Where all went well on the node whose end is the job's, nothing counts that came to the others afterwards."""
+    """Where all went well on the node whose end is the job's, nothing counts that came to the others afterwards; but
+    what had gone wrong there before does, though its command knows nothing of it."""
     first = parts[0]
     well = first.exit_code == 0 and first.failure is FailureClass.NONE and not first.stop
-    return parts[:1] if well and ends_with_rank_0(job) else parts
+    if not well or not ends_with_rank_0(job):
+        return parts
+    return [first, *(part for part in parts[1:] if _broken_before(part, first))]
+
+
+def _broken_before(part: Part, first: Part) -> bool:
+    """What it did was ended by a signal that was not ours, as it tells with its own end; or its node died."""
+    if part.failure is FailureClass.EXIT:
+        return part.stop == GANG and part.exit_code == BROKEN
+    return part.failure is FailureClass.NODE_LOST and (part.ended or 0.0) < (first.ended or 0.0)
 
 
 def _timed_out(job: Job, parts: Sequence[Part]) -> bool:

@@ -162,14 +162,28 @@ LOST = (FailureClass.NODE_LOST, None, "")
 
 
 @pytest.mark.parametrize("others", list(product([*AFTERWARDS, LOST], repeat=2)))
-@pytest.mark.parametrize("at", [4.0, 6.0])
 def test_with_mpirun_nothing_counts_once_rank_0_has_ended_well(
-    others: tuple[tuple[FailureClass, int | None, str], ...], at: float
+    others: tuple[tuple[FailureClass, int | None, str], ...],
 ) -> None:
-    """Nor what its waiting parts came to before, if mpirun did not mind."""
-    parts = [ended(rank + 1, failure, code, at, stop=stop) for rank, (failure, code, stop) in enumerate(others)]
+    parts = [ended(rank + 1, failure, code, 6.0, stop=stop) for rank, (failure, code, stop) in enumerate(others)]
     verdict = settled(job(spec=MPI, stop="CANCEL by bob"), ended(0, at=5.0), *parts).job
     assert (verdict.state, verdict.exit_code) == (JobState.COMPLETED, 0)
+
+
+@pytest.mark.parametrize("stop", ["", "GANG"])
+def test_with_mpirun_a_node_that_died_before_rank_0_ended_counts_though_mpirun_says_nothing_of_it(stop: str) -> None:
+    lost = ended(1, FailureClass.NODE_LOST, None, 4.0, stop=stop)
+    srun = settled(job(spec=MPI, kind=JobKind.SRUN), ended(0, at=5.0), lost, ended(2, at=6.0, stop="GANG")).job
+    assert (srun.state, settled(job(spec=MPI), ended(0, at=5.0), lost).job.state) == (
+        JobState.NODE_FAIL,
+        JobState.PENDING,
+    )
+
+
+def test_with_mpirun_a_daemon_that_was_killed_counts_though_mpirun_says_nothing_of_it() -> None:
+    broken = ended(1, FailureClass.EXIT, 255, 6.0, stop="GANG")
+    verdict = settled(job(spec=MPI), ended(0, at=5.0), broken, ended(2, at=6.0, stop="GANG")).job
+    assert (verdict.state, verdict.exit_code, verdict.detail) == (JobState.FAILED, 255, "exit code 255 on node002")
 
 
 @pytest.mark.parametrize("order", list(permutations([(0, 5.0), (1, 6.0), (2, 7.0)])))

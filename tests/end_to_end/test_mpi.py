@@ -135,6 +135,17 @@ def test_cancel_leaves_nothing_on_any_node(cluster: Cluster, mpi: Mpi) -> None:
 
 
 @each_mpi
+def test_a_daemon_that_is_killed_fails_the_job_whatever_mpirun_says(cluster: Cluster, mpi: Mpi) -> None:
+    script = "echo up; exec sleep 5"
+    follower = cluster.start("srun", "-N", 2, *mpi.words("-np", 2, "sh", "-c", script))
+    follower.read_until("up\nup\n")
+    for node in cluster.lab.nodes:
+        node.run(f"pkill -9 {mpi.daemon[:15]}", check=False)  # of the second node alone: on the first none is needed
+    assert follower.finish(40).code != 0
+    until("nothing is left", lambda: not left(cluster))
+
+
+@each_mpi
 def test_a_signal_reaches_every_rank_and_no_daemon(cluster: Cluster, mpi: Mpi) -> None:
     words = mpi.words("-np", 4, mpi.python, "signalled.py")
     job_id = cluster.submit(f"--ship={PROGRAMS}", "-N", 2, "--gpus-per-node", 2, *words)

@@ -144,6 +144,22 @@ def test_work_is_done_once_and_its_code_told(bench: Workbench) -> None:
     assert hand(bench, "work", "10.2", b"echo never") == ("ended",)
 
 
+def test_work_that_a_signal_ended_is_told_with_the_parts_own_end(bench: Workbench) -> None:
+    """Unless more came after it, or it was our own that did."""
+    for number, (codes, told) in enumerate(
+        {(137,): "255", (3,): "0", (143,): "0", (137, 0): "0", (0, 139): "255"}.items()
+    ):
+        key = f"{number + 1}.1"
+        waits(bench, key)
+        for step, code in enumerate(codes):
+            hand(bench, "work", f"10.{step}", f"exit {code}".encode(), key)
+            assert worked(bench, f"10.{step}", key) == str(code)
+        bench.stop(key, reason="GANG")
+        assert bench.exit_of(key) == told
+        said = f"mgpu: what mpirun ran here was ended by a signal: status {codes[-1]}\n" if told == "255" else ""
+        assert bench.output(key, "stderr").decode() == said
+
+
 def test_several_at_a_time_and_daemons_that_live_on(bench: Workbench, mark: str) -> None:
     waits(bench)
     hand(bench, "work", "10.1", f"sleep {mark}".encode())

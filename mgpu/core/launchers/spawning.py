@@ -7,6 +7,8 @@ for work in place of a command; it brings the exit code back. All of it lies in 
 
 from __future__ import annotations
 
+BROKEN = 255  # the exit code of a part that waited, see below
+
 # An ask is the host in its first line, or the rank of one that was in the list of hosts, then shell text: what the job
 # has set since it began, then the command. Nothing that belongs to a node, or to mpirun itself, goes along.
 AGENT = r"""#!/bin/sh
@@ -83,12 +85,16 @@ fi
 exit "$value"
 """
 
-# A part that waits ends well when it is told to. Each piece of work runs once, in a shell that tells of its end; not
-# with `&`: what a shell starts so ignores SIGINT for good. A daemon lives on when its command has ended. The folder is
-# one without a .profile: mpirun has that of the current one read, which would say once more what is known already.
+# A part that waits ends well when it is told to, unless a signal that was not ours has ended what it last did (BROKEN):
+# mpirun may end with 0 all the same (Open MPI 5's does). Each piece of work runs once, in a shell that tells of its
+# end; not with `&`: what a shell starts so ignores SIGINT for good. A daemon lives on when its command has ended. The
+# folder is one without a .profile: mpirun has that of the current one read, which would say once more what is known.
 WAIT = r"""set +efu
 mgpu_run=${0%/*}
-trap '[ -L "$mgpu_run/stop" ] && exit 0; exit 143' TERM
+trap '[ -L "$mgpu_run/stop" ] || exit 143
+[ -L "$mgpu_run/spawn/broken" ] || exit 0
+echo "mgpu: what mpirun ran here was ended by a signal: status $(readlink "$mgpu_run/spawn/broken")" >&2
+exit 255' TERM
 trap : HUP INT QUIT USR1 USR2 ALRM XCPU
 (
   umask 077
@@ -117,8 +123,11 @@ cd "$1/spawn"
 read -r stat <"/proc/$$/stat"
 set -- "$1" "$2" $stat
 ln -s "$$:${24}" "by.$2"
+rm -f broken
 sh "./begun.$2"
-ln -s $? "worked.$2"
+code=$?
+[ $code -le 128 ] || [ $code = 143 ] || [ -L ../stop ] || ln -s $code broken
+ln -s $code "worked.$2"
 rm -f "begun.$2"
 echo "${1##*/} worked $2" >>"${1%/*}/events"' sh "$mgpu_run" "$mgpu_id" 6<&- || {
       ln -s 126 "$mgpu_run/spawn/worked.$mgpu_id"
