@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import sys
@@ -124,6 +125,18 @@ def test_a_gang_waits_for_the_word(bench: Workbench) -> None:
     assert bench.exit_of("2.1") == "fail:aborted:the other nodes were not ready"
     assert bench.exit_of("3.1") == "fail:aborted:stopped before it began"
     assert bench.output("2.1") == bench.output("3.1") == b""
+
+
+def test_a_pipe_in_place_of_the_events_is_waited_for_by_nobody(bench: Workbench) -> None:
+    assert bench.run("1.1", "true") == "0"
+    events = bench.place("1.1").parent / "events"
+    events.unlink()
+    os.mkfifo(events)
+    assert bench.run("2.1", "true") == "0"
+    told = bench.runner.events()
+    assert next(told) == ""
+    assert bench.run("3.1", "true") == "0"
+    assert next(told).startswith("3.1 started ")
 
 
 def test_while_it_waits_for_the_word_it_begins_no_process(bench: Workbench) -> None:

@@ -71,4 +71,5 @@ wake() {
   timeout 1 sh -c 'echo 1<>"$0"' "$dir/${1-wake}" </dev/null >/dev/null 2>&1 &
 }
 
-event() { printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null
+# event WORD...: a hint, where a job has not put a pipe in the file's place that would be waited for
+event() { [ -p "${dir%/*}/events" ] || printf '%s\n' "${dir##*/} $*" >>"${dir%/*}/events"; } 2>/dev/null

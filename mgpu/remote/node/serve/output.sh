@@ -49,6 +49,7 @@ op_follow() {
 op_events() {
   dir=$root/events
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
+  [ ! -p "$dir" ] || rm -f "$dir"
   # it is only a hint: what is lost by cutting it is found by the next look
   size=$(stat -c %s "$dir" 2>/dev/null)
   [ "${size:-0}" -gt 1000000 ] && true >"$dir"
