@@ -192,8 +192,10 @@ def test_its_help(head: Head) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_in_earnest(head: Head, tmp_path: Path) -> None:
+def test_in_earnest(head: Head, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """With pip and its index, from a tree that cannot be written, and once more after a change in that."""
+    if not pytestconfig.getoption("thorough"):
+        pytest.skip("a minute of pip: only with --thorough")
     tree = tmp_path / "tree"
     (tree / "scripts").mkdir(parents=True)
     for name in ("mgpu", "pyproject.toml", "README.md", "LICENSE", "scripts/install"):
