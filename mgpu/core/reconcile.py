@@ -167,12 +167,9 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
     cannot be read is left to the next look."""
     name, _, rest = line.partition(" ")
     word, _, rest = rest.partition(" ")
-    job, _, attempt = name.partition(".")
-    numbers = _number(job), _number(attempt)
-    if numbers[0] is None or numbers[1] is None:
+    key = _key(name)
+    if key is None:
         return ()
-    # an attempt has one part a node; the master knows its rank
-    key = PartKey(JobId(numbers[0]), numbers[1], ANY_RANK)
     words = rest.split(" ")
     if word == "started" and len(words) == 3:
         return (News(key, PartEvent.STARTED, when(words[0]), notice=words[1].strip("-"), **_gate(words[2])),)
@@ -197,11 +194,10 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
 def left_behind(line: str) -> tuple[PartKey, int] | None:
     """Another one: `JOB.ATTEMPT leftover PID...`."""
     name, *words = line.split() or [""]
-    job, _, attempt = name.partition(".")
-    numbers = _number(job), _number(attempt)
-    if numbers[0] is None or numbers[1] is None or words[:1] != ["leftover"] or not words[1:]:
+    key = _key(name)
+    if key is None or words[:1] != ["leftover"] or not words[1:]:
         return None
-    return PartKey(JobId(numbers[0]), numbers[1], ANY_RANK), len(words) - 1
+    return key, len(words) - 1
 
 
 _ASK = re.compile(r"\d{1,10}\.\d{1,14}", re.ASCII)
@@ -216,11 +212,19 @@ def ask_told(line: str) -> tuple[PartKey, str, bool] | None:
     """One more: `JOB.ATTEMPT ask ID`, or `JOB.ATTEMPT worked ID`; the last: it is the latter."""
     name, _, rest = line.partition(" ")
     word, _, ask = rest.partition(" ")
+    key = _key(name)
+    if key is None or word not in ("ask", "worked") or not is_ask(ask):
+        return None
+    return key, ask, word == "worked"
+
+
+def _key(name: str) -> PartKey | None:
+    """Of a run directory's name: an attempt has one part a node, and the master knows its rank."""
     job, _, attempt = name.partition(".")
     numbers = _number(job), _number(attempt)
-    if numbers[0] is None or numbers[1] is None or word not in ("ask", "worked") or not is_ask(ask):
+    if numbers[0] is None or numbers[1] is None:
         return None
-    return PartKey(JobId(numbers[0]), numbers[1], ANY_RANK), ask, word == "worked"
+    return PartKey(JobId(numbers[0]), numbers[1], ANY_RANK)
 
 
 def _sizes(text: str) -> tuple[int, int] | None:

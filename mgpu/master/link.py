@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class NodeLink:
         self._slowly_probed: float | None = None
         self._listening = False
         self._pace = Pace(EVENTS_AT_ONCE, EVENTS_A_SECOND)
-        self._left: set[PartKey] = set()
+        self._left: deque[PartKey] = deque(maxlen=100)  # of which leftovers were told lately
         self._looking = False
         self._closed = False
         self._bringing = threading.Lock()
@@ -348,7 +349,7 @@ class NodeLink:
             self._inbox.put(Heard(self.name, news))
         elif left := reconcile.left_behind(line):
             if left[0] not in self._left:  # a node says it once
-                self._left = {*list(self._left)[-100:], left[0]}
+                self._left.append(left[0])
                 self._inbox.put(LeftBehind(self.name, *left))
         elif ask := reconcile.ask_told(line):
             self._inbox.put(Asked(self.name, *ask))

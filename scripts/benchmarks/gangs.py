@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import time
 
+from mgpu.remote.runner import KILL_GRACE_S
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row, Series, wait_until
 
-GRACE_S = 10.0  # KILL_GRACE_S of mgpu/remote/runner.py
 SAYS = "date +%s.%N"  # nodes of a lab share this machine's clock
 DIES = "[ $MGPU_RANK != {last} ] || { sleep 0.5; date +%s.%N; exit 3; }; {rest}"
 
@@ -20,7 +20,7 @@ def gang(nodes: int, start_goal_s: float) -> Callable[[Cluster, int], list[Row]]
             began.add(_start(cluster, nodes))
             ended.add(_death(cluster, nodes, "sleep 1000"))
             if turn < 2:
-                held_on.add(_death(cluster, nodes, "trap '' TERM; while :; do sleep 0.2; done") - GRACE_S)
+                held_on.add(_death(cluster, nodes, "trap '' TERM; while :; do sleep 0.2; done") - KILL_GRACE_S)
         return [
             Row(f"{nodes} nodes: from `mgpu submit` to all ranks running", began.values, "s", 1.0, start_goal_s),
             Row(f"{nodes} nodes: from a rank's death to the job's end", ended.values, "s", 1.0, 2.0),

@@ -25,7 +25,7 @@ LINE = re.compile(r"rank (\d+) of (\d+) on (GPU-\S+): sum (\S+), (\S+) GB/s")
 
 
 def multinode() -> None:
-    torchrun = shutil.which("torchrun", path=os.defpath + ":/usr/local/bin:" + os.environ["PATH"])
+    torchrun = shutil.which("torchrun")
     if torchrun is None:
         raise Failed("there is no torchrun in PATH")
     gpus = [(int(index), uuid) for index, uuid in smi("index,uuid")]

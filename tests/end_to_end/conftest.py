@@ -55,10 +55,15 @@ def make_cluster(_names: Iterator[int]) -> Iterator[ClusterMaker]:
 
 
 @pytest.fixture(scope="session")
-def sick(swept: None, lab_prefix: Callable[[], str]) -> Iterator[Cluster]:
-    """Two nodes of a worker's own, to be hurt and mended. No master is started for them."""
+def separate_lab() -> None:
+    """As `separate_nodes`, for labs of one's own."""
     if choose_mode() != "namespaces":
         pytest.skip("needs nodes in namespaces (root)")
+
+
+@pytest.fixture(scope="session")
+def sick(swept: None, lab_prefix: Callable[[], str], separate_lab: None) -> Iterator[Cluster]:
+    """Two nodes of a worker's own, to be hurt and mended. No master is started for them."""
     with Lab(Settings(ephemeral=True), lab_prefix()) as lab, closing(Cluster(lab, "sick")) as cluster:
         yield cluster
 

@@ -32,14 +32,6 @@ def trio(swept: None, lab_prefix, separate_lab: None) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def separate_lab() -> None:
-    from tests.lab import choose_mode
-
-    if choose_mode() != "namespaces":
-        pytest.skip("needs nodes in namespaces (root)")
-
-
 @pytest.fixture
 def gang(trio: Cluster) -> Iterator[Cluster]:
     yield trio

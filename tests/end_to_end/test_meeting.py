@@ -12,15 +12,9 @@ import pytest
 from tests.conftest import LabMaker
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.conftest import ClusterMaker
-from tests.lab import Lab, Settings, choose_mode
+from tests.lab import Lab, Settings
 
 WHERE = 'echo "$MGPU_NODE_ID $MASTER_ADDR"'
-
-
-@pytest.fixture(scope="module")
-def separate_lab() -> None:
-    if choose_mode() != "namespaces":
-        pytest.skip("needs nodes in namespaces (root)")
 
 
 @pytest.fixture(scope="module")

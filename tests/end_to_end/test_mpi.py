@@ -20,12 +20,12 @@ PLACE = Path(os.environ.get("MGPU_MPI") or "/opt/mgpu-tests/mpi")
 
 @dataclass(frozen=True)
 class Mpi:
-    """How its programs are called, and what its library says first of itself. `daemon`: what it starts on a node."""
+    """How its programs are called, and what it says first of itself. `daemon`: what it starts on a node."""
 
     name: str
     mpirun: tuple[Word, ...]
     python: Path
-    library: str
+    says: str
     daemon: str
 
     def words(self, *words: Word) -> tuple[Word, ...]:
@@ -89,7 +89,7 @@ def test_ranks_run_on_their_nodes_and_reach_each_other(cluster: Cluster, mpi: Mp
         assert node.run("ls -A ~train/.ssh | grep -v authorized_keys", check=False).stdout == "", "a node has a key"
     pins = "node002:0,3;node001:1"
     lines = shipped(cluster, "--node-gpu-ids", pins, *mpi.words("-np", 3, mpi.python, "ranks.py")).lines
-    told = "3 {} 3 " + mpi.library
+    told = "3 {} 3 " + mpi.says
     assert lines == [f"{rank} {told.format(there)}" for rank, there in enumerate(["node002 0,3"] * 2 + ["node001 1"])]
     assert left(cluster) == ""
 
@@ -166,7 +166,7 @@ def test_a_master_that_is_killed_finds_what_was_asked_for(cluster: Cluster, mpi:
     cluster.await_output(job_id, "waits")
     os.kill(cluster.master_pid(), signal.SIGKILL)
     first = cluster.lab.node("node001")
-    first.run("rm ~train/.mgpu/*/node001/*/work/wait")
+    first.run("rm $(find ~train/.mgpu -name wait)")
     until("mpirun asks", lambda: first.run("ls ~train/.mgpu/*/node001/*/spawn/ask.*", check=False).stdout)
     cluster("queue")
     ended = cluster.await_job(job_id, patience_s=40)
