@@ -25,13 +25,16 @@ _BY_ITSELF = ("", LEFTOVER)  # stops of a part whose command ended by itself
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Drain, or else resume: these devices, () = the node. `said`: when, as a Mark's `since`."""
+    """Drain, or else resume: these devices, () = the node. `said`: when, as a Mark's `since`; `uid` and `origin` of who
+    it is by, as an Audit's."""
 
     drain: bool
     by: str
     said: str
     reason: str = ""
     devices: tuple[DeviceUuid, ...] = ()
+    uid: int | None = None
+    origin: str = ""
 
 
 def obey(node: Node, order: Order, unhealthy_after: int, now: float) -> Node:

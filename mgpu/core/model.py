@@ -357,7 +357,8 @@ class PartKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One thing that happened. `who` is a login, or "master"."""
+    """One thing that happened. `who` is a login, or "master"; of a person also the uid and the `origin` (see
+    ops.context.Caller). `result` "" = it was done."""
 
     at: float
     who: str
@@ -365,3 +366,6 @@ class Audit:
     job_id: JobId | None = None
     node: NodeName | None = None
     detail: str = ""
+    uid: int | None = None
+    origin: str = ""
+    result: str = ""

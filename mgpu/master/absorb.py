@@ -142,7 +142,8 @@ class Absorber:
             self.nodes[node.name] = after
             what, which = "drain" if order.drain else "resume", ", ".join(order.devices)
             detail = "; ".join(filter(None, (which, order.reason)))
-            self._writer.audit(Audit(self._now, order.by, f"node {what}", None, node.name, detail))
+            by = (order.uid, order.origin)
+            self._writer.audit(Audit(self._now, order.by, f"node {what}", None, node.name, detail, *by))
 
     def _collected(self, message: Collected) -> None:
         part = self._board.resolve(message.key, None)

@@ -9,7 +9,7 @@ from typing import Any
 from mgpu import clock
 from mgpu.core import lifecycle
 from mgpu.core.array import Indices, shown_id, to_come
-from mgpu.core.model import Audit, Job, JobState
+from mgpu.core.model import Job, JobState
 from mgpu.ops import arrays
 from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen, said_before
 from mgpu.ops.context import Caller, Context
@@ -40,7 +40,7 @@ def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:
     writer.save_job(
         lifecycle.withdraw(job, caller.user, now) if pending else lifecycle.want_stop(job, f"CANCEL by {caller.user}")
     )
-    writer.audit(Audit(now, caller.user, "cancel", job_id=job.job_id, detail=mark))
+    writer.audit(caller.entry("cancel", job_id=job.job_id, detail=mark))
     if pending and job.array_id is not None:
         arrays.end_if_over(writer, job.array_id, now)
 
@@ -50,4 +50,4 @@ def _drop(writer: Writer, caller: Caller, of: Job, indices: Indices, mark: str) 
     now = clock.now()
     if indices and of.state is JobState.PENDING:
         arrays.drop(writer, of, indices, now)
-    writer.audit(Audit(now, caller.user, "cancel", job_id=of.job_id, detail=mark))
+    writer.audit(caller.entry("cancel", job_id=of.job_id, detail=mark))

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from mgpu import clock
 from mgpu.config.faults import did_you_mean
 from mgpu.config.model import Config, NodeConfig
 from mgpu.core.array import shown_id
@@ -28,10 +29,18 @@ TREES = "trees"  # the folder of what came with --ship, beside the database
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: known from the connection, never from what was said on it."""
+    """Who asks: known from the connection, never from what was said on it. `origin`: from where, as the audit tells
+    it: "socket" (this machine), "ssh" (the socket, by dial-stdio), "tcp ADDRESS", or a signal's name."""
 
     uid: int
     user: str
+    origin: str = ""
+
+    def entry(
+        self, what: str, job_id: JobId | None = None, node: NodeName | None = None, detail: str = "", result: str = ""
+    ) -> Audit:
+        """A row that says that they did it, or asked for it."""
+        return Audit(clock.now(), self.user, what, job_id, node, detail, self.uid, self.origin, result)
 
 
 @dataclass(frozen=True, slots=True)

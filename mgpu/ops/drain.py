@@ -44,7 +44,7 @@ def _order(context: Context, caller: Caller, name: str, payload: Mapping[str, An
     view = next((view for view in context.control.views() if view.name == config.name), None)
     before = _stored(context, config.name)
     gpus = _devices(name, words, before, view)
-    order = Order(drain, caller.user, said(clock.now()), reason, tuple(gpus))
+    order = Order(drain, caller.user, said(clock.now()), reason, tuple(gpus), caller.uid, caller.origin)
     context.control.order(config.name, order)
     context.waker.wake()
     after = _stored(context, config.name)

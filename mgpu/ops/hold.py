@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mgpu import clock
 from mgpu.core import lifecycle
 from mgpu.core.array import shown_id
 from mgpu.core.errors import NotAllowed, RequestError
-from mgpu.core.model import Audit, Job, JobState
+from mgpu.core.model import Job, JobState
 from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
@@ -25,7 +24,7 @@ def hold(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
         _require_waiting(job, "held")
         held = lifecycle.hold(job, caller.user, admin=job.uid != caller.uid)
         writer.save_job(held, job)
-        writer.audit(Audit(clock.now(), caller.user, "hold", job_id=job.job_id, detail=mark))
+        writer.audit(caller.entry("hold", job_id=job.job_id, detail=mark))
 
     return change_chosen(context, caller, payload, Act("held", "hold it", change, states=_WAITING))
 
@@ -36,7 +35,7 @@ def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         if lifecycle.held_by_admin(job) and not context.is_operator(caller):
             raise NotAllowed(f"job {shown_id(job)} is held {job.held.partition(' ')[2]}", "an admin releases it")
         writer.save_job(lifecycle.release(job), job)
-        writer.audit(Audit(clock.now(), caller.user, "release", job_id=job.job_id, detail=mark))
+        writer.audit(caller.entry("release", job_id=job.job_id, detail=mark))
 
     act = Act("released", "release it", change, states=_WAITING, held=True)
     return change_chosen(context, caller, payload, act)

@@ -10,7 +10,7 @@ from mgpu import clock
 from mgpu.config.model import NodeConfig
 from mgpu.core.devices import NO_UUID
 from mgpu.core.errors import RequestError
-from mgpu.core.model import AttemptState, Audit, DeviceUuid, NodeName
+from mgpu.core.model import AttemptState, DeviceUuid, NodeName
 from mgpu.core.observation import Node
 from mgpu.core.plan import NodeView
 from mgpu.ops import render
@@ -82,7 +82,7 @@ def _shared(node: Node, other: Node, uuid: DeviceUuid) -> str:
 def begin_probe(context: Context, caller: Caller, name: str) -> Future[str]:
     """A fresh look at the node; returns at once. What comes of it: see `Control.probe`."""
     config = context.node_config(name)
-    record(context, Audit(clock.now(), caller.user, "probe", node=config.name))
+    record(context, caller.entry("probe", node=config.name))
     return context.control.probe(config.name)
 
 
@@ -108,7 +108,7 @@ def give_up(context: Context, caller: Caller, name: str) -> Json:
             f"contact with no job is lost on {name}: there is nothing to give up",
             "mgpu cancel ends jobs on a node that answers",
         )
-    record(context, Audit(clock.now(), caller.user, "node down", node=config.name, detail=f"gives up jobs {lost}"))
+    record(context, caller.entry("node down", node=config.name, detail=f"gives up jobs {lost}"))
     context.control.give_up(config.name, caller.user)
     return {"node_id": config.name, "given_up": lost}
 
@@ -144,7 +144,7 @@ def trust_node(context: Context, caller: Caller, name: str, payload: Mapping[str
     if not isinstance(lines, list) or not lines or not all(_is_line(line) for line in lines):
         raise RequestError("lines must be a list of lines as known_hosts holds them")
     trusted = context.control.trust(config.name, lines)
-    record(context, Audit(clock.now(), caller.user, "trust", node=config.name, detail="; ".join(lines)))
+    record(context, caller.entry("trust", node=config.name, detail="; ".join(lines)))
     context.waker.wake()
     return {"trusted": trusted}
 

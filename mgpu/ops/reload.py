@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mgpu import clock, config
+from mgpu import config
 from mgpu.config.model import Config
 from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError
 from mgpu.core.hostlist import fold
-from mgpu.core.model import Audit
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json
 
@@ -47,7 +46,7 @@ def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
         "warnings": list(fresh.warnings),
     }
     words = ", ".join(f"{key} {','.join(answer[key])}" for key in ("added", "removed", "changed") if answer[key])
-    record(context, Audit(clock.now(), caller.user, "reload", detail=words))
+    record(context, caller.entry("reload", detail=words))
     context.control.reload(fresh)
     return answer
 

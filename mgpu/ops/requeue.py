@@ -11,7 +11,7 @@ from mgpu.core import lifecycle
 from mgpu.core import payload as read
 from mgpu.core.array import Indices, Reference, common, never_began, render_reference, shown_id, to_come
 from mgpu.core.errors import RequestError
-from mgpu.core.model import Audit, Job, JobKind, JobState
+from mgpu.core.model import Job, JobKind, JobState
 from mgpu.ops import arrays
 from mgpu.ops.chosen import Act, change_chosen, said_before
 from mgpu.ops.circles import way_back
@@ -38,7 +38,7 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         writer.save_job(after, job)
         if job.state.final and job.array_id is not None:
             arrays.begin_again(writer, job.array_id)
-        writer.audit(Audit(clock.now(), caller.user, "requeue", job_id=job.job_id, detail=mark))
+        writer.audit(caller.entry("requeue", job_id=job.job_id, detail=mark))
 
     def revive(writer: Writer, of: Job, indices: Indices, mark: str) -> None:
         require_still_there(context, of)
@@ -61,7 +61,7 @@ def _revive(writer: Writer, caller: Caller, of: Job, indices: Indices, mark: str
     if hold:
         for job in arrays.make_tasks(writer, after, gone, now) if others_wait else [after]:
             writer.save_job(lifecycle.hold_next(job, caller.user, admin=of.uid != caller.uid), job)
-    writer.audit(Audit(now, caller.user, "requeue", job_id=of.job_id, detail=mark))
+    writer.audit(caller.entry("requeue", job_id=of.job_id, detail=mark))
 
 
 def _require_again(reader: Reader, job: Job) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mgpu import clock
 from mgpu.core.errors import RequestError
-from mgpu.core.model import AttemptState, Audit, JobId, JobState
+from mgpu.core.model import AttemptState, JobId, JobState
 from mgpu.core.residue import (
     WHY_REFUSED,
     EventsFile,
@@ -61,7 +60,7 @@ def clean(context: Context, caller: Caller, name: str, payload: Mapping[str, Any
     came_of_it = context.control.remove(config.name, going, list(leases))
     reasons |= {place: WHY_REFUSED[word] for place, word in came_of_it.items() if word in WHY_REFUSED}
     removed = [place for place, word in came_of_it.items() if word == "removed"]
-    record(context, Audit(clock.now(), caller.user, "node clean", node=config.name, detail=f"{len(removed)} removed"))
+    record(context, caller.entry("node clean", node=config.name, detail=f"{len(removed)} removed"))
     shown = {place: _run(run, ours, states) for place, run in runs.items()}
     shown |= {tree.place: _tree(tree, ours) for tree in found.trees}
     shown |= {key: _lease(lease) for key, lease in leases.items()}

@@ -12,9 +12,7 @@ import sys
 from pathlib import Path
 
 import mgpu
-from mgpu import clock
 from mgpu.core.errors import MgpuError
-from mgpu.core.model import Audit
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json
 from mgpu.store import tables
@@ -46,7 +44,7 @@ def restart(context: Context, caller: Caller) -> Json:
     """The answer comes before the restart. Raises CannotRestart, and then the master goes on as it is."""
     require_operator(context, caller, "restart the master")
     version = _try(str(context.config.path or ""))
-    record(context, Audit(clock.now(), caller.user, "restart", detail=f"{mgpu.__version__} -> {version}"))
+    record(context, caller.entry("restart", detail=f"{mgpu.__version__} -> {version}"))
     context.control.restart()
     return {"restarting": True, "from": mgpu.__version__, "to": version}
 

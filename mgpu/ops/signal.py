@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mgpu import clock
 from mgpu.core import payload as read
 from mgpu.core.array import shown_id
 from mgpu.core.errors import MgpuError, RequestError
 from mgpu.core.launchers import ends_with_rank_0
-from mgpu.core.model import Audit, CommandForm, Job, JobId, JobKind, JobState
+from mgpu.core.model import CommandForm, Job, JobId, JobKind, JobState
 from mgpu.core.signals import RANK_0, parse_signal, signal_name
 from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen, said_before
 from mgpu.ops.context import Caller, Context
@@ -53,7 +52,7 @@ def signal(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
                 answer["errors"].append({"job_id": shown_id(job), **error.as_json()})
             else:
                 reached.update(_names(job))
-                w.audit(Audit(clock.now(), caller.user, WHAT, job_id=job.job_id, detail=mark))
+                w.audit(caller.entry(WHAT, job_id=job.job_id, detail=mark))
     for array_id in sorted(arrays - reached):
         waits = RequestError(f"no task of job {array_id} runs: there is nothing to signal")
         answer["errors"].append({"job_id": array_id, **waits.as_json()})

@@ -9,7 +9,7 @@ from contextlib import suppress
 import mgpu
 from mgpu import clock
 from mgpu.core.errors import StoreError
-from mgpu.core.model import Audit, JobState, NodeState
+from mgpu.core.model import JobState, NodeState
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
 from mgpu.store.reading import JobFilter
@@ -49,6 +49,6 @@ def stop(context: Context, caller: Caller) -> Json:
     """The answer comes before the end."""
     require_operator(context, caller, "stop the master")
     with suppress(StoreError):  # on a full disk it has to end all the same
-        record(context, Audit(clock.now(), caller.user, "stop"))
+        record(context, caller.entry("stop"))
     context.control.stop()
     return {"stopping": True}

@@ -15,7 +15,7 @@ from mgpu.core import payload as read
 from mgpu.core.array import array_of, render_indices
 from mgpu.core.dependency import Fact, judge
 from mgpu.core.errors import NotAllowed, RequestError
-from mgpu.core.model import Audit, Dependency, Job, JobId, JobSpec, JobState
+from mgpu.core.model import Dependency, Job, JobId, JobSpec, JobState
 from mgpu.core.request import parse_submission
 from mgpu.ops.arrays import name_rows
 from mgpu.ops.begin import parse_begin
@@ -53,7 +53,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
         notices += _dependency_notices(w, job)
         job_id, created = w.add_job(job)
         if created:
-            w.audit(Audit(job.submit_time, caller.user, "submit", job_id=job_id, detail=job.spec.name))
+            w.audit(caller.entry("submit", job_id=job_id, detail=job.spec.name))
         else:
             known = w.job(job_id)
     if known is not None:

@@ -18,7 +18,7 @@ from mgpu.core.dependency import parse_dependency, render_dependency
 from mgpu.core.errors import RequestError
 from mgpu.core.hostlist import fold
 from mgpu.core.launchers import settle
-from mgpu.core.model import Audit, Dependency, Job, JobSpec, JobState
+from mgpu.core.model import Dependency, Job, JobSpec, JobState
 from mgpu.core.partitions import admit, new_limit
 from mgpu.core.plan import NodeView
 from mgpu.core.request import MAX_PRIORITY, parse_names
@@ -73,7 +73,7 @@ def update(context: Context, caller: Caller, named: Reference, payload: Mapping[
             w.save_job(after, one)
         said = [_said(name, after) for name in options]
         detail = f"{'; '.join(said)}, request {request_id}"
-        w.audit(Audit(clock.now(), caller.user, "update", job_id=job.job_id, detail=detail))
+        w.audit(caller.entry("update", job_id=job.job_id, detail=detail))
     for one in jobs:
         context.spool.notify(one.job_id)
     context.waker.wake()

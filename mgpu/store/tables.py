@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     ColumnElement,
+    Connection,
     Dialect,
     Float,
     ForeignKey,
@@ -23,12 +24,13 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    event,
     literal_column,
     text,
 )
 from sqlalchemy.types import TypeDecorator
 
-REVISION = "0006"
+REVISION = "0007"
 
 
 def written_out(text: str) -> str:
@@ -65,6 +67,7 @@ meta = Table(
     metadata,
     Column("database_id", String(32), primary_key=True),  # 128 random bits in hex: never the same for two databases
     _moment("created", nullable=False),
+    Column("notified", Integer, nullable=False, server_default="0"),  # of audit: up to here `notify:` was told
 )
 
 # The table in which alembic keeps the revision: made here too, so that a fresh database needs no alembic.
@@ -186,6 +189,32 @@ audit = Table(
     Column("job_id", Integer),
     Column("node", Words),
     _words("detail"),
+    Column("uid", Integer),
+    Column("origin", Words, nullable=False, server_default=""),
+    Column("result", Words, nullable=False, server_default=""),
+)
+
+
+@event.listens_for(audit, "after_create")
+def _append_only(_table: Table, connection: Connection, **_more: Any) -> None:
+    """What was done stays told, whatever becomes of the job or the node."""
+    for verb, kept in (("UPDATE", "words"), ("DELETE", "rows")):
+        refusal = "BEGIN SELECT RAISE(ABORT, 'audit is append-only'); END"
+        connection.execute(text(f"CREATE TRIGGER audit_keeps_{kept} BEFORE {verb} ON audit {refusal}"))
+
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_id", String, primary_key=True),
+    Column("digest", String, nullable=False),  # SHA-256 of its secret, in hex
+    Column("uid", Integer, nullable=False),
+    _words("user"),
+    _words("name"),
+    _moment("created", nullable=False),
+    _moment("expires"),
+    _moment("last_used"),
+    _moment("revoked"),
 )
 
 # SQLite uses a partial index only for a query that repeats its condition word for word: hence these names.
@@ -210,3 +239,4 @@ Index("holds_device", holds.c.node, holds.c.uuid, unique=True, sqlite_where=NOT_
 Index("holds_part", holds.c.job_id, holds.c.attempt, holds.c.rank)
 Index("audit_job", audit.c.job_id)
 Index("audit_node", audit.c.node)
+Index("audit_who", audit.c.who)

@@ -79,10 +79,20 @@ def test_nodes_of_the_first_schema_are_kept_with_nothing_held_against_them(tmp_p
         w.save_node(node)
     store.close()
     with sqlite3.connect(path) as connection:  # what the first schema lacks
-        for index in ("jobs_task", "jobs_active_task", "jobs_ended"):
+        for index in ("jobs_task", "jobs_active_task", "jobs_ended", "audit_who"):
             connection.execute(f"DROP INDEX {index}")
-        tasks = [("jobs", name) for name in ("array_id", "array_index", "rest", "dropped")]
-        for table, name in (("nodes", "marks"), ("nodes", "streaks"), ("jobs", "held"), ("attempts", "port"), *tasks):
+        for trigger in ("audit_keeps_words", "audit_keeps_rows"):
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute("DROP TABLE tokens")
+        late = [("jobs", name) for name in ("held", "array_id", "array_index", "rest", "dropped")]
+        late += [("audit", "uid"), ("audit", "origin"), ("audit", "result"), ("attempts", "port"), ("meta", "notified")]
+        for table, name in (
+            ("nodes", "marks"),
+            ("nodes", "streaks"),
+            ("attempts", "port"),
+            ("meta", "notified"),
+            *late,
+        ):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()

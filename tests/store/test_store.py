@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, Audit, DeviceUuid, JobState, NodeName, NodeState, Request
@@ -155,6 +156,17 @@ def test_an_exception_rolls_everything_back(store):
         raise ZeroDivisionError
     with store.read() as r:
         assert r.jobs(JobFilter(scope="all")) == []
+
+
+def test_what_the_audit_says_stays(store):
+    said = Audit(1.0, "alice", "cancel", None, NODE, "not hers", 1001, "socket", "refused")
+    with store.write() as w:
+        w.audit(said)
+    for verb in ("UPDATE audit SET who = 'bob'", "DELETE FROM audit"):
+        with pytest.raises(IntegrityError, match="append-only"), store._writing.begin() as connection:
+            connection.exec_driver_sql(verb)
+    with store.read() as r:
+        assert r.audits(node=NODE) == [said]
 
 
 def test_nodes_and_audit(store):
