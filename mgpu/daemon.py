@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import mgpu
-from mgpu import clock, config
+from mgpu import clock, config, logbook
 from mgpu.api.server import Server
 from mgpu.client.launcher import leave_launcher
 from mgpu.client.locate import socket_path
 from mgpu.client.lock import lock_path
+from mgpu.client.start import log_path
 from mgpu.config.model import Config
 from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError
@@ -53,7 +54,7 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
     systemd = Systemd(os.environ)
     if systemd.watchdog_s < float("inf"):
         faulthandler.enable()  # it ends one that hangs by SIGABRT: then each thread says where it stands
-    _log_to_stderr(systemd.has_our_stderr())
+    logbook.to_stderr(Path(log_path(state_dir)))
     settings, before = config.load(config_path), None
     while True:
         try:
@@ -80,7 +81,7 @@ def tick(config_path: Path | None, state_dir: Path) -> int:
         limit = TICK_LIMIT_S + 2 * settings.probe_timeout_s
         return master.still_for() > STILL_S or clock.monotonic() - began > limit
 
-    _log_to_stderr(level=logging.WARNING)  # one a minute would say the same each time
+    logbook.to_stderr(Path(log_path(state_dir)), logging.WARNING)  # one a minute would say the same each time
     after = _serve(config.load(config_path), state_dir, over, Systemd(os.environ))
     return after if isinstance(after, int) and after != ANEW else 0
 
@@ -92,6 +93,7 @@ def _serve(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     os.umask(0o077)
     leave_launcher()
+    logbook.write_as(settings.log_format, journal=systemd.has_our_stderr())
     for warning in settings.warnings:
         log.warning("%s", warning)
     if is_confined() and any(node.connection == "local" for node in settings.nodes):
@@ -99,6 +101,7 @@ def _serve(
         log.warning("%s; of a service: install it again, it sees then that this machine is a node", what)
     policies = load_policies(settings)  # may be refused, and then nothing is open yet
     store = Store.open(state_dir / "mgpu.db")
+    store.listen(logbook.happened)
     spool = Spool(state_dir / "spool", settings.output_max)
     links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
     master = Master(settings, store, spool, links, policies)
@@ -164,15 +167,3 @@ def _take_signals(master: Master, context: Context) -> None:
             signal.signal(number, lambda *_: master.stop())
         # by a thread of its own: it reads the database, which the one that is interrupted may be at
         signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, daemon=True).start())
-
-
-def _log_to_stderr(journal: bool = False, level: int = logging.INFO) -> None:
-    """`journal`: it is the system's, which knows the time, and reads how serious a line is from its beginning."""
-    if journal:
-        for number, syslog in ((logging.INFO, 6), (logging.WARNING, 4), (logging.ERROR, 3)):
-            logging.addLevelName(number, f"<{syslog}>")
-    form = "%(levelname)s%(message)s" if journal else "%(asctime)s %(levelname)s %(message)s"
-    logging.basicConfig(stream=sys.stderr, level=level, format=form, datefmt="%Y-%m-%d %H:%M:%S")
-    # paramiko reports each lost link with a traceback; we tell it in one line ourselves
-    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
-    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -94,7 +94,7 @@ def answers(location: Location) -> bool:
     return True
 
 
-def log_path(state_dir: str) -> str:
+def log_path(state_dir: str | os.PathLike[str]) -> str:
     return os.path.join(state_dir, "master.log")
 
 

@@ -213,6 +213,7 @@ def _config(
         unhealthy_after=settings.health.unhealthy_after,
         output_max=settings.output.max_size,
         ship_max=settings.ship.max_size,
+        log_format=settings.log.format,
         external=external_policy(settings.external),
         warnings=tuple(warnings),
     )

@@ -94,6 +94,7 @@ class Config:
     unhealthy_after: int = 3
     output_max: int = OUTPUT_MAX  # bytes kept of each stream of an attempt, 0 = all
     ship_max: int = SHIP_MAX  # bytes of the files of a shipped tree, 0 = any
+    log_format: Literal["text", "json"] = "text"
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=(), compare=False)  # what it was read from, folders too

@@ -199,6 +199,10 @@ class Ship(Section):
     max_size: SizeBytes = SHIP_MAX
 
 
+class Log(Section):
+    format: Literal["text", "json"] = "text"
+
+
 class Settings(Section):
     """All of cluster_config.yaml but `defaults` and `nodes`, which are read one by one."""
 
@@ -216,6 +220,7 @@ class Settings(Section):
     health: Health = Health()
     output: Output = Output()
     ship: Ship = Ship()
+    log: Log = Log()
     external: External = External()
     maintenance: Maintenance = []
 

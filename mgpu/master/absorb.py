@@ -159,8 +159,6 @@ class Absorber:
         over = all(part.state is AttemptState.ENDED for part in parts)
         outlook = self._outlook(item, parts) if over else retry.Outlook()
         settled = lifecycle.settle(item.job, item.attempt, parts, self._now, self._judgement.rules, outlook)
-        for note in settled.notes:
-            self._audit(note, item.job.job_id, None, settled.job.detail)
         self._before.setdefault((item.job.job_id, item.attempt.number), item)
         self._board.put(Running(settled.job, settled.attempt, settled.parts))
 

@@ -90,8 +90,8 @@ class Attendance:
                 by = f"mgpu: no client was connected for {limit:g} s (--kill-on-disconnect)"
                 waits = job.state is JobState.PENDING
                 ended = lifecycle.withdraw(job, by, now) if waits else lifecycle.want_stop(job, f"CANCEL by {by}")
-                writer.save_job(ended, job)
                 writer.audit(Audit(now, WHO, "cancel", job_id=job_id, detail=by))
+                writer.save_job(ended, job)
         with self._lock:
             del self._limits[job_id]
             self._alone_since.pop(job_id, None)

@@ -18,6 +18,7 @@ from concurrent.futures import Future, wait
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, JobId, JobKind, NodeName, Part, PartKey
 from mgpu.core.reconcile import directory_name
+from mgpu.logbook import about
 from mgpu.master.board import Board
 from mgpu.master.inbox import Collected, Inbox
 from mgpu.master.link import NodeLink
@@ -65,7 +66,7 @@ class Collector:
                 return False
             self._spool.sync(key)
         except StoreError as error:
-            log.warning("output of %s: %s", directory_name(key), error)
+            log.warning("output: %s", error, extra=about(key))
             return False
         return True
 
@@ -86,7 +87,7 @@ class Collector:
                 for stream in STREAMS:
                     self._take(link, key, stream)
             except (RemoteError, StoreError, SpoolGap) as error:
-                log.info("output of %s: %s", directory_name(key), error)
+                log.info("output: %s", error, extra=about(key, link.name))
             finally:
                 done.set_result(None)
 
@@ -181,7 +182,7 @@ class Collector:
             if last and error.trouble is Trouble.GONE:
                 self._inbox.put(Collected(key, error.message))
         except (StoreError, SpoolGap) as error:
-            log.warning("output of %s: %s", directory_name(key), error)
+            log.warning("output: %s", error, extra=about(key))
         self._busy.discard(key)
 
     def _take(self, link: NodeLink, key: PartKey, stream: Stream) -> bool:
@@ -239,7 +240,7 @@ class Follower:
                 while not self._stop.wait(0.5) and not follow.ended:
                     pass
         except RemoteError as error:
-            log.info("following %s: %s", directory_name(self._key), error)
+            log.info("following its output: %s", error, extra=about(self._key, self._link.name))
             self._stop.wait(1.0)
         finally:
             self.alive = False
@@ -264,7 +265,7 @@ class Follower:
                     self._stop.set()  # it goes on with another follower, without this stream
             except (StoreError, SpoolGap) as error:
                 # what is missing is fetched later
-                log.warning("output of %s: %s", directory_name(self._key), error)
+                log.warning("output: %s", error, extra=about(self._key, self._link.name))
                 self._stop.set()
 
         return sink

@@ -98,8 +98,8 @@ class Dependents:
                 job = writer.job(job_id)
                 assert job is not None
                 detail = verdicts[job_id].detail
-                arrays.abandon(writer, job, detail, now)
                 writer.audit(Audit(now, WHO, "dependency never satisfied", job_id, None, detail))
+                arrays.abandon(writer, job, detail, now)
             ended += lost
             doubtful = self.affected(lost)
             for job_id in lost:

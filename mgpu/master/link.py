@@ -25,6 +25,7 @@ from mgpu.core.lifecycle import START_HANGS
 from mgpu.core.model import FailureClass, NodeName, Part, PartKey
 from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
+from mgpu.logbook import about
 from mgpu.master.inbox import Asked, Collected, Done, Heard, Inbox, LeftBehind, Probed, Silent, Step
 from mgpu.master.pace import Pace
 from mgpu.master.worker import Threads
@@ -123,7 +124,7 @@ class NodeLink:
         except RemoteError as error:
             outcome = Probed(self.name, ProbeFailure(error.message, not error.transient), number)
         except Exception as error:  # whatever it was, the node must be probed again
-            log.exception("probe of %s", self.name)
+            log.exception("a probe failed", extra=about(node=self.name))
             outcome = Probed(self.name, ProbeFailure(f"its answer could not be read: {error}"), number)
         finally:
             hurry, self._hurry = self._hurry or first, False
@@ -189,7 +190,7 @@ class NodeLink:
         try:
             return self.runner.stop(key, known.token, START_HANGS) == "fenced"
         except RemoteError as error:
-            log.info("%s: no fence for %s: %s", self.name, key, error)
+            log.info("no fence: %s", error, extra=about(known.part.key, self.name))
             return False
 
     def stop(self, known: Known) -> None:
@@ -266,7 +267,7 @@ class NodeLink:
             try:
                 self.runner.clean([reconcile.directory_name(key) for key in keys])
             except RemoteError as error:
-                log.info("%s: not cleaned: %s", self.name, error)
+                log.info("not cleaned: %s", error, extra=about(node=self.name))
 
         self.bulk.do(task)
 
@@ -333,7 +334,7 @@ class NodeLink:
                     self._inbox.wake()  # from here on nothing is missed; a look covers what was before
         except RemoteError as error:
             if not self._closed:
-                log.info("%s: events: %s", self.name, error)
+                log.info("events: %s", error, extra=about(node=self.name))
                 self._lost(error)  # before anybody tries to get there again: that takes its time
                 threading.Event().wait(EVENTS_PAUSE_S)
                 self._inbox.wake()

@@ -379,5 +379,5 @@ def _place(writer: Writer, job: Job, start: Start, grounds: Grounds, now: float)
     if not shape_of(job.spec.request).sizes and (told := uneven([len(part.uuids) for part in parts])):
         writer.audit(Audit(now, WHO, NOTICE, job.job_id, None, told))
     where = "; ".join(f"{part.node}:{','.join(map(str, part.devices))}" for part in parts)
-    writer.audit(Audit(now, WHO, "placed", job.job_id, None, where))
+    writer.audit(Audit(now, WHO, "placed", job.job_id, None, where), placed_job)
     return placed_job

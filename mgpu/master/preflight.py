@@ -17,6 +17,7 @@ from mgpu.clock import Clock
 from mgpu.core.meeting import Call, Meeting, Pair, Side, candidates, one_machine, pairs_of, reached_by_all, settle
 from mgpu.core.model import JobId, NodeName, Part
 from mgpu.core.observation import Observation
+from mgpu.logbook import about
 from mgpu.master.board import Board, Running
 from mgpu.master.calling import OPEN_S, Calling
 from mgpu.master.link import NodeLink
@@ -104,7 +105,7 @@ class Preflight:
         if calls is not None:
             self._settled[key] = settle(names, calls)
             if failed := self._settled[key].failed:
-                log.info("job %s: %s", key[0], failed.words())
+                log.info("%s", failed.words(), extra=about(job_id=key[0]))
         elif self._looks.get(key, 0) >= MOST_LOOKS:
             self._settled[key] = self._believed(parts)
         else:

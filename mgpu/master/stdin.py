@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from mgpu.core.model import AttemptState, JobId, NodeName, Part
 from mgpu.core.reconcile import directory_name
+from mgpu.logbook import about
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Inbox
 from mgpu.master.link import NodeLink
@@ -275,7 +276,7 @@ class _Giver(NamedTuple):
         except RemoteError as error:
             over = error.trouble is Trouble.GONE
             if not over:
-                log.info("stdin of %s: %s", name, error)
+                log.info("stdin: %s", error, extra=about(self.part.key, self.link.name))
                 threading.Event().wait(AGAIN_S)
         finally:
             self.stdin.leave(attempt, rank, over)

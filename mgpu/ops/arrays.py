@@ -8,12 +8,10 @@ from mgpu.core import array, lifecycle
 from mgpu.core.array import Indices, Reference
 from mgpu.core.dependency import Fact
 from mgpu.core.errors import NotFound, RequestError
-from mgpu.core.model import Audit, Condition, Dependency, Job, JobId, JobState
+from mgpu.core.model import Condition, Dependency, Job, JobId, JobState
 from mgpu.ops.context import find_job
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
-
-WHO = "master"
 
 
 def make_task(writer: Writer, of: Job, index: int, now: float) -> Job:
@@ -66,7 +64,6 @@ def end_if_over(writer: Writer, array_id: JobId, now: float) -> None:
         return
     state, detail = array.standing(writer.count_tasks(array_id), array.count(array.never_began(of)))
     writer.save_job(lifecycle.end_array(of, state, detail, writer.highest_exit_code(array_id), now), of)
-    writer.audit(Audit(now, WHO, f"array ended: {state}", array_id, None, detail))
 
 
 def begin_again(writer: Writer, array_id: JobId) -> None:

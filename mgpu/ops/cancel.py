@@ -37,10 +37,11 @@ def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:
         _drop(writer, caller, job, to_come(job), mark)
         return
     pending = job.state is JobState.PENDING
-    writer.save_job(
+    writer.audit(caller.entry("cancel", job_id=job.job_id, detail=mark))
+    after = (
         lifecycle.withdraw(job, caller.user, now) if pending else lifecycle.want_stop(job, f"CANCEL by {caller.user}")
     )
-    writer.audit(caller.entry("cancel", job_id=job.job_id, detail=mark))
+    writer.save_job(after, job)
     if pending and job.array_id is not None:
         arrays.end_if_over(writer, job.array_id, now)
 

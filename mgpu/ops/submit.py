@@ -53,7 +53,7 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
         notices += _dependency_notices(w, job)
         job_id, created = w.add_job(job)
         if created:
-            w.audit(caller.entry("submit", job_id=job_id, detail=job.spec.name))
+            w.audit(caller.entry("submit", job_id=job_id, detail=job.spec.name), replace(job, job_id=job_id))
         else:
             known = w.job(job_id)
     if known is not None:

@@ -11,7 +11,7 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from mgpu import clock
 from mgpu.core.errors import StoreError
+from mgpu.core.lifecycle import Happening
 from mgpu.core.model import JobId
 from mgpu.store import tables
 from mgpu.store.filesystem import disk_fault, network_type
@@ -44,6 +45,7 @@ class Store:
         self._coming = 0  # writers that wait for their turn
         self._touched: set[JobId] = set()
         self._touching = threading.Lock()
+        self._listeners: list[Callable[[Happening], None]] = []
         self.database_id = ""
 
     @classmethod
@@ -83,15 +85,24 @@ class Store:
         if self._writer_thread == threading.get_ident():
             raise RuntimeError("a write inside a write would wait for itself")
         touched: set[JobId] = set()
+        happenings: list[Happening] = []
         try:
             with self._translated():
                 with self._in_turn() as group, group.turn() as writer:
-                    touched = writer.touched
+                    touched, happenings = writer.touched, writer.happenings
                     yield writer
                 group.over.result()
         finally:
             with self._touching:
                 self._touched |= touched
+        for happening in happenings:
+            for listener in self._listeners:
+                listener(happening)
+
+    def listen(self, listener: Callable[[Happening], None]) -> None:
+        """From now on it is told of each audit row that is stored, in the thread of whoever stored it: it must be quick
+        and must not raise."""
+        self._listeners.append(listener)
 
     @contextmanager
     def _in_turn(self) -> Iterator[Group]:

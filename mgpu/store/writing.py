@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, insert, update
 
+from mgpu import clock
+from mgpu.core.lifecycle import Happening, milestones
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
@@ -33,6 +35,7 @@ class Writer(Reader):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.touched: set[JobId] = set()  # see Store.take_touched
+        self.happenings: list[Happening] = []  # see Store.listen
 
     def add_job(self, job: Job) -> tuple[JobId, bool]:
         """The id of the new job (`job.job_id` is not looked at) and True, or that of the job which the same request
@@ -51,6 +54,9 @@ class Writer(Reader):
         if "spec" in row:
             row.update(_for_filters(job))
         self._update(tables.jobs, row, {"job_id": job.job_id})
+        if before is not None and (job.state is not before.state or job.start_time != before.start_time):
+            for happening in milestones(before, job, clock.now()):
+                self._tell(happening)
         if before is None or JobState.PENDING in (before.state, job.state) or _told_to_others(before, job):
             self.touched.add(job.job_id)
 
@@ -68,9 +74,11 @@ class Writer(Reader):
     def as_a_whole(self) -> Iterator[None]:
         """All of it or, after a HoldConflict, nothing; the transaction goes on."""
         self._driver.execute("SAVEPOINT whole")
+        told = len(self.happenings)
         try:
             yield
         except HoldConflict:
+            del self.happenings[told:]
             self._driver.execute("ROLLBACK TO whole")
             self._driver.execute("RELEASE whole")
             raise
@@ -104,8 +112,13 @@ class Writer(Reader):
         if not self._updated(tables.nodes, row, {"name": name}):
             self._insert(tables.nodes, to_row(node))
 
-    def audit(self, entry: Audit) -> None:
-        self._insert(tables.audit, to_row(entry))
+    def audit(self, entry: Audit, job: Job | None = None) -> None:
+        """`job` as it is since then, for who listens."""
+        self._tell(Happening(entry, job))
+
+    def _tell(self, happening: Happening) -> None:
+        self._insert(tables.audit, to_row(happening.entry))
+        self.happenings.append(happening)
 
     def _insert(self, table: Table, row: dict[str, Any]) -> int:
         """The row's number."""

@@ -169,6 +169,38 @@ def test_what_the_audit_says_stays(store):
         assert r.audits(node=NODE) == [said]
 
 
+def test_what_becomes_of_a_job_is_a_row_and_told_once_it_is_stored(store):
+    told = []
+    store.listen(told.append)
+    job_id = add(store, "r1")
+    with store.write() as w:
+        waits = w.job(job_id)
+        w.save_job(replace(waits, state=JobState.RUNNING, attempt=1, start_time=5.0), waits)
+        assert told == []
+    with pytest.raises(KeyError), store.write() as w:
+        runs = w.job(job_id)
+        w.save_job(replace(runs, state=JobState.FAILED, end_time=6.0), runs)
+        raise KeyError
+    with store.write() as w:
+        runs = w.job(job_id)
+        w.save_job(replace(runs, state=JobState.PENDING, start_time=None), runs)
+    with store.write() as w:
+        waits = w.job(job_id)
+        failed = replace(waits, state=JobState.FAILED, attempt=2, start_time=7.0, end_time=8.0, exit_code=3)
+        w.save_job(replace(failed, detail="why"), waits)
+    with store.read() as r:
+        rows = r.audits(job_id=job_id)
+    assert rows == [one.entry for one in told]
+    assert [(row.what, row.detail) for row in rows] == [
+        ("started", "attempt 1"),
+        ("requeued", "attempt 1"),
+        ("started", "attempt 2"),
+        ("ended: FAILED", "attempt 2, exit code 3: why"),
+    ]
+    assert (rows[0].at, rows[3].at) == (5.0, 8.0)
+    assert [(one.job.state, one.job.exit_code) for one in told[2:]] == [(JobState.RUNNING, None), (JobState.FAILED, 3)]
+
+
 def test_nodes_and_audit(store):
     seen = Node(NODE, NodeState.UP, last_seen=5.0, observation=Observation(NODE, 5.0, "boot", "gpu01.lab"))
     with store.write() as w:

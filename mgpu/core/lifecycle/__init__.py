@@ -35,6 +35,7 @@ from mgpu.core.lifecycle.jobs import (
     wants_restart,
     withdraw,
 )
+from mgpu.core.lifecycle.milestones import ENDED, REQUEUED, STARTED, Happening, milestones
 from mgpu.core.lifecycle.parts import (
     PART_TABLE,
     RUN_DIRECTORY_GONE,
@@ -49,11 +50,15 @@ from mgpu.core.lifecycle.tables import (
 )
 
 __all__ = [
+    "ENDED",
     "JOB_TABLE",
     "NODE_TABLE",
     "PART_TABLE",
+    "REQUEUED",
     "RUN_DIRECTORY_GONE",
+    "STARTED",
     "START_HANGS",
+    "Happening",
     "News",
     "PartEvent",
     "Settlement",
@@ -63,6 +68,7 @@ __all__ = [
     "held_by_admin",
     "hold",
     "hold_next",
+    "milestones",
     "place",
     "release",
     "reopen_array",

@@ -15,12 +15,11 @@ from mgpu.core.model import REQUEUE, Attempt, AttemptState, FailureClass, Job, J
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """An attempt after its parts' news, with the conclusions drawn. `notes` are for the audit."""
+    """An attempt after its parts' news, with the conclusions drawn."""
 
     job: Job
     attempt: Attempt
     parts: tuple[Part, ...]
-    notes: tuple[str, ...] = ()
 
 
 def settle(
@@ -55,7 +54,7 @@ def settle(
         failures=verdict.failures,
         avoid=verdict.avoid,
     )
-    return Settlement(job, attempt, parts, (f"attempt {attempt.number} ended: {verdict.detail or verdict.state}",))
+    return Settlement(job, attempt, parts)
 
 
 def _running(job: Job, attempt: Attempt, parts: Sequence[Part]) -> Job:
