@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from mgpu.api import stream, version
+from mgpu.api import stream, version, watching
 from mgpu.api.connection import caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
@@ -47,7 +47,7 @@ BODY_LIMIT = 8 << 20
 TREE_PIECE_B = 1 << 18
 QUICK_THREADS = 8
 WIDE_THREADS = 16
-WAYS_OUT = ("/v1/status", "/v1/stop", "/v1/restart")
+WAYS_OUT = ("/v1/status", "/v1/stop", "/v1/restart", watching.HEALTH, watching.METRICS)
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -57,8 +57,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def build_app(context: Context) -> web.Application:
     """The application; its threads end with its clean-up."""
     routes = _Routes(context)
-    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_errors, routes.admit])
-    app.add_routes(routes.table())
+    app = web.Application(
+        client_max_size=BODY_LIMIT, middlewares=[watching.counting(context.control.meters), _errors, routes.admit]
+    )
+    app.add_routes([*routes.table(), *watching.table(context, routes._run)])
     app.on_response_prepare.append(version.tell)
     app.on_shutdown.append(routes.streams.close_all)
     app.on_cleanup.append(routes.close)

@@ -80,6 +80,8 @@ class Server:
     async def _serve(self) -> None:
         runner = web.AppRunner(build_app(self._context), access_log=None, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
+        if (server := runner.server) is not None:
+            self._context.control.meters.clients = lambda: len(server.connections)
         try:
             site = await self._listen(runner)
             self._ready.set_result(None)

@@ -44,6 +44,7 @@ class Streams:
         self._run = run
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
         self._prospects = Prospects(context)
+        context.control.meters.streams = self._open.__len__
 
     async def serve(self, request: web.Request, caller: Caller, named: Reference) -> web.WebSocketResponse:
         """Refusals come as ordinary answers, before the connection becomes a WebSocket."""

@@ -52,6 +52,7 @@ class Absorber:
         self.nodes: dict[NodeName, Node] = {}  # those that have changed
         self._known: Mapping[NodeName, Node] = {}
         self.ended: list[tuple[Part, str]] = []  # with its token
+        self.failures: list[FailureClass] = []  # of the attempts that ended
         self.finished: list[Part] = []  # ended and collected: their run directories can go
 
     def absorb(self, messages: Iterable[Message], nodes: Mapping[NodeName, Node]) -> None:
@@ -183,6 +184,8 @@ class Absorber:
                     self._writer.save_part(part, was)
                     self._note_end(was, part, after.attempt.token_of(part))
             if after.attempt != before.attempt:
+                if after.attempt.state is AttemptState.ENDED and before.attempt.state is not AttemptState.ENDED:
+                    self.failures.append(after.attempt.failure)
                 self._writer.save_attempt(after.attempt, before.attempt)
             if after.job != before.job:
                 self._writer.save_job(after.job, before.job)

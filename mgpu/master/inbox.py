@@ -18,11 +18,12 @@ from mgpu.core.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The outcome of a probe of `node`, its `number`th."""
+    """The outcome of a probe of `node`, its `number`th, and how long an answer took."""
 
     node: NodeName
     outcome: Observation | ProbeFailure
     number: int = 0
+    took_s: float = 0.0
 
     @property
     def failure(self) -> str:

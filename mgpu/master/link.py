@@ -109,6 +109,7 @@ class NodeLink:
     def _probe(self) -> None:
         number = self.begun  # no other one begins before this one is over
         first = number == 1
+        began = self._clock.monotonic()
         try:
             now = self._clock.monotonic()
             slow = self._slowly_probed is None or now - self._slowly_probed > SLOW_PROBE_S
@@ -120,7 +121,7 @@ class NodeLink:
             elif self._last_seen is None or self._last_seen.boot_id != seen.boot_id:
                 self._slowly_probed = None
             self._last_seen = seen
-            outcome = Probed(self.name, seen, number)
+            outcome = Probed(self.name, seen, number, self._clock.monotonic() - began)
         except RemoteError as error:
             outcome = Probed(self.name, ProbeFailure(error.message, not error.transient), number)
         except Exception as error:  # whatever it was, the node must be probed again

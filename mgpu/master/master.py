@@ -37,10 +37,12 @@ from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
 from mgpu.master.signalling import Signaller
+from mgpu.master.space import Space
 from mgpu.master.spawning import Spawner
 from mgpu.master.stdin import Stdins
 from mgpu.master.troubles import Troubles
 from mgpu.master.worker import SystemThreads, Threads
+from mgpu.meters import Contact, Meters
 from mgpu.ops.context import TREES, HostKeys
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -68,6 +70,7 @@ class Master:
         clock: Clock = system_clock,
     ) -> None:
         self.inbox = Inbox()
+        self.meters = Meters()
         self.stopping = threading.Event()
         self.restarting = False  # stopping, for the program anew in this process
         self.successor: Config | None = None  # stopping, for another in this process that goes by this
@@ -110,7 +113,18 @@ class Master:
         self._conflicts = Conflicts(store)
         self._edited = Edited(config)
         self._outdated = Outdated()
+        self._space = Space(store.path.parent)
+        self._measure()
         self._busy_at = self._moved_at = self._clock.monotonic()
+
+    def _measure(self) -> None:
+        self._store.listen(self.meters.happened)
+        self.meters.nodes = lambda: dict(self._nodes)
+        self.meters.views = lambda: self._dispatch.views
+        self.meters.contacts = self._contacts
+
+    def _contacts(self) -> dict[NodeName, Contact]:
+        return {name: link.runner.contact for name, link in self._links.items()}
 
     # --- a pass -----------------------------------------------------------------------------------------------------
 
@@ -130,22 +144,26 @@ class Master:
 
     def tick(self) -> float:
         """One pass; seconds until the next one is due if nothing wakes it."""
-        self._probing.expire(self._clock.monotonic())
+        began, trouble = self._clock.monotonic(), ""
+        self._probing.expire(began)
+        self._space.look(began)
         try:
             return self._tick()
         except StoreError as error:
             self._refuse(error)
-            text = f"{error.message}; {error.hint}"
+            text = trouble = f"{error.message}; {error.hint}"
             if self._troubles.add(text, self._clock.now()):
                 log.error("%s", text)
         except Exception as error:
-            text = f"internal error: {type(error).__name__}: {error}"
+            text = trouble = f"internal error: {type(error).__name__}: {error}"
             self._refuse(StoreError(text, "the master's log says more"))
             # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it.
             # That an order was carried out is told once only, and without it the order would never be given again
             self._backlog = [message for message in self._backlog if isinstance(message, Done)]
             if self._troubles.add(text, self._clock.now()):
                 log.exception("a pass failed: %s", text)
+        finally:
+            self.meters.passed(began, self._clock.monotonic(), trouble)
         return _TROUBLE_PAUSE_S
 
     def _refuse(self, error: StoreError) -> None:
@@ -206,6 +224,7 @@ class Master:
 
     def _remember(self, absorber: Absorber) -> None:
         """After the commit: tell the readers, and what follows from an end."""
+        self.meters.failed(absorber.failures)
         now = self._clock.now()
         for part, token in absorber.ended:
             self._dispatch.gone(part, token, now)
@@ -240,6 +259,7 @@ class Master:
                 if node.failures:
                     self._realiser.look_now(message.node)
                 self._probing.answered(message, monotonic, pause)
+                self.meters.probed(message.node, None if message.failure else message.took_s)
             elif isinstance(message, Word):
                 message.done.set_result(None)
 
@@ -312,7 +332,8 @@ class Master:
 
     def errors(self) -> Sequence[str]:
         self._look_for_changes(self._clock.monotonic())
-        return (*self._troubles.lines(), *filter(None, (self._edited.notice, self._outdated.notice)))
+        notices = (self._space.notice, self._edited.notice, self._outdated.notice)
+        return (*self._troubles.lines(), *filter(None, notices))
 
     def _look_for_changes(self, monotonic: float) -> None:
         self._edited.look(monotonic)

@@ -19,6 +19,7 @@ from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import Policy
 from mgpu.core.preflight import Together
 from mgpu.core.residue import Residue
+from mgpu.meters import Meters
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -112,6 +113,9 @@ class Stdins(Protocol):
 
 class Control(Protocol):
     """The master, as the operations see it. All may be called from any thread, names are of known nodes."""
+
+    @property
+    def meters(self) -> Meters: ...
 
     @property
     def attendance(self) -> Attendance: ...

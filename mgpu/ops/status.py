@@ -10,6 +10,8 @@ import mgpu
 from mgpu import clock
 from mgpu.core.errors import StoreError
 from mgpu.core.model import JobState, NodeState
+from mgpu.core.plan import DeviceState
+from mgpu.meters import Meters
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
 from mgpu.store.reading import JobFilter
@@ -39,10 +41,47 @@ def status(context: Context) -> Json:
         "uptime_s": int(clock.now() - context.started),
         "queue": {state.value: jobs.get(state, 0) for state in (JobState.PENDING, JobState.RUNNING)},
         "nodes": dict(nodes),
+        "gpus": gpus(context.control.meters),
+        "tick": _tick(context.control.meters),
+        "connections": connections(context.control.meters),
+        "disk": disk(context),
         "warnings": list(context.config.warnings),
         "errors": list(context.control.errors()),
         "environment": {name: os.environ.get(name, "") for name in LOGIN_VARIABLES},
     }
+
+
+def gpus(meters: Meters) -> Json:
+    """How many are in which state."""
+    states = Counter(device.state for view in meters.views() for device in view.devices)
+    return {state.value: states[state] for state in DeviceState}
+
+
+def connections(meters: Meters) -> Json:
+    contacts = meters.contacts().values()
+    return {
+        "clients": meters.clients(),
+        "streams": meters.streams(),
+        "ssh": sum(contact.connections for contact in contacts),
+        "shells": sum(contact.shells for contact in contacts),
+    }
+
+
+def disk(context: Context) -> Json:
+    """Of what the master keeps here; None = the disk does not tell."""
+    free = None
+    with suppress(OSError):
+        found = os.statvfs(context.store.path.parent)
+        free = found.f_bavail * found.f_frsize
+    return {"database_bytes": context.store.size(), "spool_bytes": context.spool.used(), "free_bytes": free}
+
+
+def _tick(meters: Meters) -> Json:
+    """Of the latest passes: the last one, what half and nearly all of them stayed within; None = there was none."""
+    half, most = meters.recent(0.5, 0.99) or (None, None)
+    since = None if meters.passed_at is None else clock.monotonic() - meters.passed_at
+    numbers = {"last_s": meters.last_pass_s, "p50_s": half, "p99_s": most, "since_s": since}
+    return {name: None if value is None else round(value, 6) for name, value in numbers.items()}
 
 
 def stop(context: Context, caller: Caller) -> Json:

@@ -18,6 +18,7 @@ from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer, PartAnswer, is_ask, uptime_of
 from mgpu.core.residue import Residue, parse_residue
 from mgpu.core.smi.gpus import FIELDS
+from mgpu.meters import Contact
 from mgpu.remote.channel import CHUNK
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.feed import Feed
@@ -65,6 +66,8 @@ class Runner(Protocol):
     @property
     def address(self) -> str: ...
     @property
+    def contact(self) -> Contact: ...
+    @property
     def peers(self) -> Peers: ...
     def start(self, key: str, token: str, uuids: Sequence[DeviceUuid], launch: Launch) -> Refusal | None: ...
     def look(self, keys: Sequence[str]) -> NodeAnswer: ...
@@ -101,6 +104,10 @@ class ShellRunner:
     @property
     def address(self) -> str:
         return self._session.address
+
+    @property
+    def contact(self) -> Contact:
+        return self._session.contact
 
     def start(self, key: str, token: str, uuids: Sequence[DeviceUuid], launch: Launch) -> Refusal | None:
         """None = it will start, or has started already; by this token once only. Returns before the command runs."""

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from mgpu import clock
+from mgpu.meters import Contact
 from mgpu.remote.channel import Connection
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.shell import NodeShell, Reply
@@ -42,7 +43,14 @@ class NodeSession:
         self._idle: list[NodeShell] = []
         self._control: NodeShell | None = None
         self._control_lock = threading.Lock()
+        self._logins = 0
         self._closed = False
+
+    @property
+    def contact(self) -> Contact:
+        with self._lock:
+            alive = [shells for connection, shells in self._connections.items() if connection.alive]
+            return Contact(len(alive), sum(alive), self._logins)
 
     @property
     def address(self) -> str:
@@ -157,6 +165,7 @@ class NodeSession:
             threading.Event().wait(random.uniform(0.1, 0.6))
         with self._lock:
             self._connections[connection] = 0
+            self._logins += 1
         return connection
 
     def _forget(self, shell: NodeShell) -> None:

@@ -29,6 +29,7 @@ Stream = Literal["stdout", "stderr"]
 _SUFFIX = {"stdout": "out", "stderr": "err"}
 _LOCKS = 16
 _BLOCK = 1 << 16
+USED_PERIOD_S = 20.0
 MARK = "[mgpu: output beyond {} bytes was not kept]\n"
 
 
@@ -57,6 +58,19 @@ class Spool:
         self._lock = threading.Lock()
         self._subscribers: dict[JobId, list[Callable[[bool], None]]] = {}
         self._noted: dict[Path, float] = {}
+        self._used: tuple[int, float] = (0, 0.0)  # bytes, and until when that is near enough
+        self._counting = threading.Lock()
+
+    def used(self) -> int:
+        """Bytes on the disk, as they were lately: to look at every file takes its time, and is done the more rarely the
+        longer."""
+        with self._counting:
+            began = clock.monotonic()
+            if began >= self._used[1]:
+                size = _size_of(self._root)
+                over = clock.monotonic()
+                self._used = size, over + max(USED_PERIOD_S, 50 * (over - began))
+            return self._used[0]
 
     def append(self, key: PartKey, stream: Stream, offset: int, data: bytes) -> int:
         """The size after it. Raises SpoolGap; on a full disk what did fit is kept and StoreError raised. What comes
@@ -226,6 +240,20 @@ def _write(descriptor: int, size: int, data: memoryview) -> int:
         size += written
         data = data[written:]
     return size
+
+
+def _size_of(folder: Path) -> int:
+    """Of all files below it; what goes or comes meanwhile counts or not."""
+    total, folders = 0, [os.fspath(folder)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def _cut_link(path: Path) -> Path:

@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,14 @@ class Store:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def size(self) -> int:
+        """Bytes on the disk, with what is still to be worked into the file."""
+        total = 0
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                total += self.path.with_name(f"{self.path.name}{suffix}").stat().st_size
+        return total
 
     @contextmanager
     def read(self) -> Iterator[Reader]:

@@ -34,6 +34,7 @@ from mgpu.core.views import node_view
 from mgpu.master import planning
 from mgpu.master.board import Board
 from mgpu.master.waiting import Waiting
+from mgpu.meters import Meters
 from mgpu.ops.context import Context, HostKey, HostKeys
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -75,6 +76,7 @@ class Desk:
         self.deaf: dict[JobId, str] = {}
         self.brought: list[PartKey] = []
         self.attendance = self
+        self.meters = Meters()
         self.looked_at: set[JobId] = set()
         self.inquiries: list[tuple[list[NodeName], str, str]] = []
         self.expected: list[JobId] = []

@@ -11,6 +11,7 @@ from mgpu.core.meeting import Door
 from mgpu.core.model import DeviceUuid
 from mgpu.core.observation import RawProbe
 from mgpu.core.reconcile import NodeAnswer
+from mgpu.meters import Contact
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.peers import Target
 from mgpu.remote.runner import ProbeWanted, Refusal, Source
@@ -57,6 +58,10 @@ class VirtualRunner:
     @property
     def address(self) -> str:
         return f"10.0.0.{self._node.name[1:]}"
+
+    @property
+    def contact(self) -> Contact:
+        return Contact()
 
     @property
     def peers(self) -> VirtualPeers:
