@@ -27,7 +27,7 @@ from mgpu.core.errors import ConfigError, MgpuError
 from mgpu.master.links import make_links
 from mgpu.master.master import KNOWN_HOSTS, Master
 from mgpu.ops import reload as operations
-from mgpu.ops import trees
+from mgpu.ops import tokens, trees
 from mgpu.ops.context import Caller, Context
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -49,7 +49,8 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
     """
 
     def over(master: Master, settings: Config) -> bool:
-        return personal and master.idle_for() > settings.idle_exit_s
+        # clients elsewhere cannot start one again
+        return personal and settings.listen is None and master.idle_for() > settings.idle_exit_s
 
     systemd = Systemd(os.environ)
     if systemd.watchdog_s < float("inf"):
@@ -113,6 +114,7 @@ def _serve(
     _take_signals(master, context)
     master.load()
     trees.tidy(context)
+    tokens.load(context)
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
     systemd.tell("READY=1", f"STATUS=mgpu {mgpu.__version__}, {len(settings.nodes)} nodes")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from mgpu.api import stream, version, watching
-from mgpu.api.connection import caller_of
+from mgpu.api.connection import KEYRING, PASSES, NoToken, caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.ops import (
@@ -38,6 +38,7 @@ from mgpu.ops import (
     signal,
     status,
     submit,
+    tokens,
     trees,
     update,
 )  # fmt: skip
@@ -47,6 +48,7 @@ BODY_LIMIT = 8 << 20
 TREE_PIECE_B = 1 << 18
 QUICK_THREADS = 8
 WIDE_THREADS = 16
+TOLD: web.AppKey[dict[str, str]] = web.AppKey("told", dict)  # for `mgpu status`, of where else the server listens
 WAYS_OUT = ("/v1/status", "/v1/stop", "/v1/restart", watching.HEALTH, watching.METRICS)
 
 logger = logging.getLogger(__name__)
@@ -60,6 +62,7 @@ def build_app(context: Context) -> web.Application:
     app = web.Application(
         client_max_size=BODY_LIMIT, middlewares=[watching.counting(context.control.meters), _errors, routes.admit]
     )
+    app[KEYRING], app[PASSES], app[TOLD] = context.keyring, {}, {}
     app.add_routes([*routes.table(), *watching.table(context, routes._run)])
     app.on_response_prepare.append(version.tell)
     app.on_shutdown.append(routes.streams.close_all)
@@ -78,6 +81,7 @@ _STATUS: tuple[tuple[type[MgpuError], HTTPStatus], ...] = (
     (restart.CannotRestart, HTTPStatus.CONFLICT),
     (chosen.AlreadyEnded, HTTPStatus.CONFLICT),
     (RequestError, HTTPStatus.BAD_REQUEST),
+    (NoToken, HTTPStatus.UNAUTHORIZED),
     (NotAllowed, HTTPStatus.FORBIDDEN),
     (NotFound, HTTPStatus.NOT_FOUND),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
@@ -125,6 +129,9 @@ class _Routes:
             web.post("/v1/stop", self._stop),
             web.post("/v1/reload", self._reload),
             web.post("/v1/restart", self._restart),
+            web.get("/v1/tokens", self._list_tokens),
+            web.post("/v1/tokens", self._create_token),
+            web.post("/v1/tokens/{token}/revoke", self._revoke_token),
             web.post("/v1/jobs", self._submit),
             web.post("/v1/jobs/test", self._test_only),
             web.get("/v1/jobs", self._list_jobs),
@@ -186,8 +193,21 @@ class _Routes:
         """For what is asked of many nodes at once."""
         return await asyncio.get_running_loop().run_in_executor(self._wide, function, *arguments)
 
-    async def _status(self, _request: web.Request) -> web.Response:
-        return web.json_response(await self._run(status.status, self._context))
+    async def _status(self, request: web.Request) -> web.Response:
+        told: dict[str, str] = request.app[TOLD]
+        return web.json_response({**await self._run(status.status, self._context), **told})
+
+    async def _create_token(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        answer = await self._run(tokens.create, self._context, caller_of(request), body)
+        return web.json_response(answer, status=HTTPStatus.CREATED)
+
+    async def _list_tokens(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(tokens.list_tokens, self._context, caller_of(request)))
+
+    async def _revoke_token(self, request: web.Request) -> web.Response:
+        token_id = request.match_info["token"]
+        return web.json_response(await self._run(tokens.revoke, self._context, caller_of(request), token_id))
 
     async def _reload(self, request: web.Request) -> web.Response:
         body = await _body(request)

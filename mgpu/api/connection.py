@@ -1,7 +1,9 @@
-"""Who is at the other end of a connection: the kernel says it (SO_PEERCRED), the request cannot claim it."""
+"""Who is at the other end of a connection: the kernel says it (SO_PEERCRED), or the token that was shown; the request
+cannot claim it."""
 
 from __future__ import annotations
 
+import asyncio
 import pwd
 import socket
 import struct
@@ -9,19 +11,45 @@ from pathlib import Path
 
 from aiohttp import web
 
+from mgpu import clock
+from mgpu.api.gate import Gate
+from mgpu.api.knock import bearer
+from mgpu.core.errors import MgpuError
 from mgpu.ops.context import Caller
+from mgpu.ops.keyring import Keyring
+
+KEYRING: web.AppKey[Keyring] = web.AppKey("keyring", Keyring)
+PASSES: web.AppKey[dict[asyncio.BaseProtocol, Gate]] = web.AppKey("passes", dict)  # by the server's end
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
+class NoToken(MgpuError):
+    code = "no_token"
+    exit_code = 77
+
+
 def caller_of(request: web.Request) -> Caller:
+    """Raises NoToken for a request that does not show the token which opened its connection."""
+    gate = request.app[PASSES].get(request.protocol)
+    if gate is not None:
+        return _by_token(request, gate)
     connection = request.get_extra_info("socket")
     if connection is None:
         raise ConnectionResetError("the client has gone")
+    if connection.family != socket.AF_UNIX:
+        raise NoToken("nobody comes in here without a token")
     pid, uid, _gid = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
     return Caller(uid, user_name(uid), "ssh" if _dials(pid) else "socket")
+
+
+def _by_token(request: web.Request, gate: Gate) -> Caller:
+    shown = request.app[KEYRING].identify(bearer(request.headers.get("Authorization", "")), clock.now())
+    if shown is None or gate.token is None or shown.token_id != gate.token.token_id:
+        raise NoToken("no token that holds was shown")
+    return Caller(shown.uid, shown.user, f"tcp {gate.address}")
 
 
 def _dials(pid: int) -> bool:

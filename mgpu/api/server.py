@@ -1,4 +1,4 @@
-"""The server: a thread with an event loop of its own, listening on a unix socket."""
+"""The server: a thread with an event loop of its own, listening on a unix socket, and on TCP where it is told to."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from mgpu.api.app import build_app
+from mgpu.api.tcp import Tcp
 from mgpu.core.errors import StoreError
 from mgpu.ops.context import Context
 
@@ -78,12 +79,16 @@ class Server:
             self._loop.close()
 
     async def _serve(self) -> None:
-        runner = web.AppRunner(build_app(self._context), access_log=None, shutdown_timeout=SHUTDOWN_S)
+        app = build_app(self._context)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         if (server := runner.server) is not None:
             self._context.control.meters.clients = lambda: len(server.connections)
+        tcp = Tcp(self._context, self._context.config.listen, app, runner) if self._context.config.listen else None
         try:
             site = await self._listen(runner)
+            if tcp is not None:
+                await tcp.start()
             self._ready.set_result(None)
             while not await self._stopped():
                 if not self._path.exists():  # somebody tidied up: nobody could reach us any more, nor take our place
@@ -92,6 +97,8 @@ class Server:
                         await site.stop()
                         site = fresh
         finally:
+            if tcp is not None:
+                await tcp.close()
             await runner.cleanup()
             self._unlink()  # of one that was made just while we were stopped
             await asyncio.sleep(0.01)  # aborted connections close their sockets in the loop's next turns

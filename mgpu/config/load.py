@@ -190,6 +190,7 @@ def _config(
         cluster_name=settings.cluster.name,
         state_dir=settings.master.state_dir,
         idle_exit_s=settings.master.idle_exit,
+        listen=settings.master.listen(),
         partitions=_partitions(settings, placed),
         accounts={
             name: AccountFacts(name, section.shares, tuple(section.users), section.limits.read())

@@ -66,6 +66,17 @@ class PartitionConfig(PartitionFacts):
 
 
 @dataclass(frozen=True, slots=True)
+class Listen:
+    """Where the master also listens, for clients elsewhere. `certificate` and `key` None = it makes its own."""
+
+    host: str
+    port: int
+    tls: bool = True
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """`path` None = no file: this machine is the only node. `idle_exit_s` infinite = a master never exits by itself."""
 
@@ -74,6 +85,7 @@ class Config:
     cluster_name: str = "mgpu"
     state_dir: Path | None = None
     idle_exit_s: float = 600.0
+    listen: Listen | None = None
     partitions: Mapping[str, PartitionConfig] = field(default_factory=dict)
     accounts: Mapping[str, AccountFacts] = field(default_factory=dict)
     fair_share: FairShare = field(default_factory=FairShare)

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from mgpu.config.model import DAY_S, OUTPUT_MAX, SHIP_MAX
+from mgpu.config.listening import LOOPBACK, PORT, is_loopback
+from mgpu.config.model import DAY_S, OUTPUT_MAX, SHIP_MAX, Listen
 from mgpu.config.values import (
     Age,
     Count,
@@ -18,6 +19,7 @@ from mgpu.config.values import (
     Jump,
     KeyFile,
     LimitS,
+    ListenHost,
     LocalPath,
     Login,
     Logins,
@@ -117,6 +119,34 @@ class Master(Section):
     mode: Mode = "personal"
     state_dir: LocalPath | None = None
     idle_exit: SecondsOrNever = 600.0
+    host: ListenHost | None = None
+    port: Port | None = None
+    tls: bool | None = None
+    tls_certificate: LocalPath | None = None
+    tls_key: LocalPath | None = None
+
+    @model_validator(mode="after")
+    def _listens_safely(self) -> Master:
+        self.listen()
+        return self
+
+    def listen(self) -> Listen | None:
+        """None = on its socket alone. Raises ValueError."""
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ValueError("tls_certificate and tls_key belong together: give both, or neither")
+        if self.host is None and self.port is None:
+            given = [name for name in ("tls", "tls_certificate") if getattr(self, name) is not None]
+            if given:
+                raise ValueError(f"{given[0]} means nothing without host and port")
+            return None
+        host = self.host or LOOPBACK
+        beyond = not is_loopback(host)
+        if beyond and self.tls is False:
+            raise ValueError(f"beyond this machine ({host}) tokens go over TLS alone: leave tls out")
+        if self.tls is False and self.tls_certificate:
+            raise ValueError("tls: false, and yet a tls_certificate: leave one of them out")
+        tls = beyond or bool(self.tls) or self.tls_certificate is not None
+        return Listen(host, self.port or PORT, tls, self.tls_certificate, self.tls_key)
 
 
 class LimitsOf(Section):

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Val
 
 from mgpu.config import times
 from mgpu.config.faults import did_you_mean
+from mgpu.config.listening import listen_host
 from mgpu.config.sshconfig import parse_jump
 from mgpu.core.plan import Window
 
@@ -192,6 +193,7 @@ def _window(value: Any) -> Window:
 Whole = Annotated[int, reading(_whole)]
 Count = Annotated[Whole, Field(ge=0)]
 Port = Annotated[Whole, Field(ge=1, le=65535)]
+ListenHost = Annotated[str, reading(listen_host)]
 Name = Annotated[str, reading(_name)]
 Login = Annotated[str, reading(_login)]
 Policy = Annotated[str, reading(_policy)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from mgpu import clock
@@ -20,6 +20,7 @@ from mgpu.core.policies import Policy
 from mgpu.core.preflight import Together
 from mgpu.core.residue import Residue
 from mgpu.meters import Meters
+from mgpu.ops.keyring import Keyring
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -200,6 +201,7 @@ class Context:
     started: float
     owner_uid: int
     personal: bool = True
+    keyring: Keyring = field(default_factory=Keyring)
 
     @property
     def trees(self) -> Trees:

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, insert, update
+from sqlalchemy import Connection, Table, bindparam, insert, select, update
 
 from mgpu import clock
 from mgpu.core.lifecycle import Happening, milestones
 from mgpu.core.model import Attempt, AttemptState, Audit, DeviceUuid, Job, JobId, JobState, NodeName, Part
 from mgpu.core.observation import Node
+from mgpu.core.token import Token
 from mgpu.store import tables
 from mgpu.store.reading import Reader
-from mgpu.store.rows import changes, to_row
+from mgpu.store.rows import changes, columns, to_row
 from mgpu.store.statement import Statement
 
 
@@ -120,6 +121,16 @@ class Writer(Reader):
         self._insert(tables.audit, to_row(happening.entry))
         self.happenings.append(happening)
 
+    def tokens(self) -> list[Token]:
+        """In the order in which they were made. Who only looks asks the Keyring."""
+        return self._all(Token, _TOKENS)
+
+    def add_token(self, token: Token) -> None:
+        self._insert(tables.tokens, to_row(token))
+
+    def save_token(self, token: Token, before: Token) -> None:
+        self._update(tables.tokens, changes(token, before), {"token_id": token.token_id})
+
     def _insert(self, table: Table, row: dict[str, Any]) -> int:
         """The row's number."""
         number = _insert(table, tuple(row)).run(self._driver, row).lastrowid
@@ -149,6 +160,8 @@ _RELEASE = Statement(
     )
     .values(released=bindparam("at"))
 )
+
+_TOKENS = Statement(select(*columns(Token, tables.tokens)).order_by(tables.tokens.c.created))
 
 _KEY = "key_"  # before the name of a parameter that says which row
 

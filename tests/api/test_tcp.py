@@ -1,0 +1,375 @@
+"""The TCP port: nobody comes in without a token, whatever they say; what strangers can cost is bounded."""
+
+import json
+import logging
+import os
+import pwd
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mgpu.api import gate, knock, strangers, tcp
+from mgpu.client import http
+from mgpu.core.errors import NotAllowed
+from mgpu.core.token import digest_of, parse_token
+from mgpu.ops import tokens
+from mgpu.ops.context import Caller
+from tests.api.elsewhere import (
+    answer_on,
+    ask,
+    connect,
+    everything_under,
+    free_port,
+    head,
+    is_closed,
+    listens,
+    token,
+    until,
+)
+
+ME = pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_a_token_lets_its_user_in(served):
+    port = listens(served)
+    shown = token(served, name="laptop")
+    status, _, answer = ask(port, head(shown))
+    assert (status, answer) == (200, {"jobs": []})
+    assert [(row.what, row.who, row.origin) for row in audit(served)] == [("token create", ME, "socket")]
+
+
+def test_whoever_asks_through_a_token_is_its_user_at_that_address(served):
+    port = listens(served)
+    shown = token(served)
+    job_id = served.submit()
+    body = json.dumps({"request_id": "c" * 8, "ids": [job_id]}).encode()
+    more = {"Content_Type": "application/json", "Content_Length": str(len(body))}
+    assert ask(port, head(shown, "POST", "/v1/cancel", **more) + body)[0] == 200
+    row = next(row for row in audit(served) if row.what == "cancel")
+    assert (row.what, row.who, row.uid, row.origin) == ("cancel", ME, os.getuid(), "tcp 127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "",
+        "mgpu_00000000_" + "0" * 64,
+        "x",
+        "mgpu_" + "0" * 72,
+    ],
+)
+def test_without_a_token_that_holds_nobody_learns_why(served, shown):
+    port = listens(served)
+    token(served)
+    status, headers, answer = ask(port, head(shown))
+    assert (status, headers["www-authenticate"], headers["connection"]) == (401, "Bearer", "close")
+    assert answer["error"]["code"] == "no_token"
+    assert answer == ask(port, head(token(served)[:-1] + "x"))[2]
+
+
+def test_the_right_secret_alone_opens(served):
+    port = listens(served)
+    shown = token(served)
+    other = shown[:-1] + ("0" if shown[-1] != "0" else "1")
+    assert ask(port, head(other))[0] == 401
+    assert ask(port, head(shown))[0] == 200
+
+
+def test_a_revoked_token_opens_nothing_and_what_it_opened_ends(served, monkeypatch):
+    port = listens(served)
+    shown = token(served)
+    job_id = served.submit()
+    with connect(port) as kept, connect(port) as stream:
+        kept.sendall(head(shown))
+        assert answer_on(kept)[0] == 200
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13"}
+        key = {"Sec_WebSocket_Key": "bWdwdS1vd24tc29ja2V0IQ=="}
+        stream.sendall(head(shown, path=f"/v1/jobs/{job_id}/stream", **upgrade, **key))
+        assert b" 101 " in stream.recv(4096)
+        token_id = shown.split("_")[1]
+        assert served.ask("POST", f"/v1/tokens/{token_id}/revoke", {})[1]["state"] == "revoked"
+        assert ask(port, head(shown))[0] == 401
+        assert is_closed(kept)
+        assert is_closed(stream)
+
+
+def test_a_connection_that_is_open_asks_nothing_more_once_its_token_is_revoked(served, monkeypatch):
+    monkeypatch.setattr(tcp, "LOOK_S", 3600.0)
+    port = listens(served)
+    shown = token(served)
+    with connect(port) as kept:
+        kept.sendall(head(shown))
+        assert answer_on(kept)[0] == 200
+        served.ask("POST", f"/v1/tokens/{shown.split('_')[1]}/revoke", {})
+        kept.sendall(head(shown))
+        assert answer_on(kept)[0] == 401
+
+
+def test_each_request_of_a_connection_shows_the_token_that_opened_it(served):
+    port = listens(served)
+    first, second = token(served), token(served)
+    for later in ("", second):
+        with connect(port) as kept:
+            kept.sendall(head(first))
+            assert answer_on(kept)[0] == 200
+            kept.sendall(head(later))
+            assert answer_on(kept)[0] == 401
+
+
+def test_an_expired_token_opens_nothing_and_what_it_opened_ends(served):
+    port = listens(served)
+    shown = token(served, expires="90d")
+    with connect(port) as kept:
+        kept.sendall(head(shown))
+        assert answer_on(kept)[0] == 200
+        expire(served, shown)
+        assert ask(port, head(shown))[0] == 401
+        assert is_closed(kept)
+
+
+def test_a_user_who_is_gone_from_the_head_is_refused(served):
+    port = listens(served)
+    shown = token(served)
+    change(served, shown, user="nobody-of-that-name")
+    assert ask(port, head(shown))[0] == 401
+
+
+def test_tokens_are_made_and_revoked_by_who_is_logged_in_alone(served):
+    port = listens(served)
+    shown = token(served)
+    for path in ("/v1/tokens", f"/v1/tokens/{shown.split('_')[1]}/revoke"):
+        more = {"Content_Type": "application/json", "Content_Length": "2"}
+        status, _, answer = ask(port, head(shown, "POST", path, **more) + b"{}")
+        assert (status, answer["error"]["code"]) == (403, "not_allowed")
+    assert ask(port, head(shown, path="/v1/tokens"))[2]["tokens"][0]["state"] == "valid"
+
+
+def test_nobody_makes_tokens_for_others_but_admins(served):
+    other = Caller(4711, "mallory")
+    shared = replace(served.context, personal=False)
+    with pytest.raises(NotAllowed, match="make tokens for others"):
+        tokens.create(shared, other, {"user": ME})
+
+
+def test_the_secret_is_kept_nowhere(served, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    port = listens(served)
+    shown = token(served, name="laptop")
+    assert ask(port, head(shown))[0] == 200
+    assert ask(port, head(shown + "0"))[0] == 401
+    _, secret = parse_token(shown)
+    until("the refusal is told", lambda: any(row.what == "come in" for row in audit(served)))
+    kept = everything_under(tmp_path)
+    assert digest_of(secret).encode() in kept
+    assert secret.encode() not in kept
+    assert secret not in caplog.text
+    assert secret not in json.dumps(served.ask("GET", "/v1/tokens")[1])
+
+
+def test_when_a_token_was_used_is_stored_once_a_minute(served):
+    port = listens(served)
+    shown = token(served)
+    for _ in range(3):
+        assert ask(port, head(shown))[0] == 200
+    until("it is stored", lambda: stored(served, shown).last_used is not None)
+    first = stored(served, shown).last_used
+    assert ask(port, head(shown))[0] == 200
+    assert stored(served, shown).last_used == first
+    assert served.ask("GET", "/v1/tokens")[1]["tokens"][0]["last_used"] is not None
+
+
+def test_tokens_outlive_the_master(served):
+    port = listens(served)
+    shown = token(served)
+    served.restart(keyring=type(served.context.keyring)())
+    tokens.load(served.context)
+    assert ask(port, head(shown))[0] == 200
+
+
+def test_web_pages_and_other_names_are_refused_even_with_a_token(served):
+    port = listens(served)
+    shown = token(served)
+    for said in (head(shown, Origin="https://elsewhere.example"), head(shown, Host="rebound.example:8080")):
+        assert ask(port, said)[0] == 403
+    for host in (f"127.0.0.1:{port}", "localhost", socket.gethostname(), "[::1]:8080"):
+        assert ask(port, head(shown, Host=host))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\r\n\r\n",
+        b"\0\1\2\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: mgpu\r\nHost: mgpu\r\n\r\n",
+        b"GET / HTTP/1.1\r\nAuthorization : Bearer x\r\n\r\n",
+        b"GET / HTTP/1.1\r\n folded: x\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused_before_the_server_hears_of_it(served, said, caplog):
+    port = listens(served)
+    assert ask(port, said)[0] == 400
+    assert caplog.records == []
+
+
+def test_a_head_without_end_is_not_read_to_the_end(served):
+    port = listens(served)
+    with connect(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (knock.LIMIT_B + 100))
+        assert answer_on(connection)[0] == 431
+
+
+def test_a_strangers_body_is_not_read(served):
+    port = listens(served)
+    with connect(port) as connection:
+        connection.sendall(head("", "POST", "/v1/jobs", Content_Length=str(8 << 20)))
+        assert answer_on(connection)[0] == 401
+        assert is_closed(connection)
+
+
+def test_who_says_his_head_too_slowly_is_cut_off(served, monkeypatch):
+    monkeypatch.setattr(gate, "HEAD_S", 0.3)
+    port = listens(served)
+    with connect(port) as silent, connect(port) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        assert is_closed(silent)
+        assert is_closed(slow)
+
+
+def test_an_address_has_so_many_strangers_at_once_and_the_socket_none(served):
+    port = listens(served)
+    waiting = [connect(port) for _ in range(tcp.STRANGERS_OF_ONE)]
+    try:
+        with connect(port) as late:
+            assert is_closed(late)
+        assert served.ask("GET", "/v1/jobs")[0] == 200
+    finally:
+        for connection in waiting:
+            connection.close()
+    shown = token(served)
+    until("there is room again", lambda: is_let_in(port, shown))
+
+
+def test_a_flood_of_strangers_leaves_the_socket_alone(served):
+    """Each is told nothing but the end; the unix socket answers meanwhile."""
+    port = listens(served)
+    crowd = []
+    try:
+        for number in range(2000):
+            connection = socket.socket()
+            connection.setblocking(False)
+            connection.connect_ex(("127.0.0.1", port))
+            crowd.append(connection)
+            if len(crowd) > 400:
+                crowd.pop(0).close()
+            if number % 200 == 0:
+                assert served.ask("GET", "/v1/jobs")[0] == 200
+        assert len(list(Path("/proc/self/fd").iterdir())) < 400 + tcp.STRANGERS + 200
+    finally:
+        for connection in crowd:
+            connection.close()
+
+
+def test_a_user_has_so_many_connections(served, monkeypatch):
+    monkeypatch.setattr(tcp, "MOST_OF_ONE", 2)
+    port = listens(served)
+    shown = token(served)
+    kept = [connect(port) for _ in range(3)]
+    answers = []
+    for connection in kept:
+        connection.sendall(head(shown))
+        answers.append(answer_on(connection)[0])
+        if answers[-1] != 200:
+            connection.close()
+    assert answers == [200, 200, 503]
+    for connection in kept:
+        connection.close()
+
+
+def test_refusals_wait_longer_and_longer_and_the_audit_is_not_filled(served):
+    watch = strangers.Strangers(served.context)
+    delays = [watch.failed("10.0.0.1", 1.0) for _ in range(8)]
+    assert delays == sorted(delays)
+    assert delays[0] < delays[3] < delays[-1] == strangers.LONGEST_DELAY_S
+    assert watch.failed("10.0.0.2", 1.0) == delays[0]
+    assert watch.failed("10.0.0.1", 2.0 + strangers.FORGOTTEN_S) == delays[0]
+
+
+def test_a_flood_from_everywhere_has_so_many_rows_an_hour(served):
+    import asyncio
+
+    watch = strangers.Strangers(served.context)
+    for number in range(5000):
+        watch.failed(f"10.{number // 250}.0.{number % 250}", 1.0)
+        if number % 500 == 0:
+            asyncio.run(watch.tell(1.0))
+    asyncio.run(watch.tell(1.0))
+    rows = [row for row in audit(served) if row.what == "come in"]
+    assert len(rows) == strangers.ROWS_AN_HOUR
+    assert {(row.result, row.uid) for row in rows} == {("refused", None)}
+
+
+@pytest.mark.parametrize(
+    ("address", "block"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::1"),
+    ],
+)
+def test_who_is_taken_for_one(address, block):
+    assert strangers.block_of(address) == block
+
+
+def test_a_port_in_use_is_told_and_tried_again(served, monkeypatch, caplog):
+    monkeypatch.setattr(tcp, "AGAIN_S", 0.2)
+    monkeypatch.setattr("tests.api.elsewhere.free_port", lambda: port)
+    port = free_port()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        listens(served)
+        told = served.ask("GET", "/v1/status")[1]["listens"]
+        assert told == f"not at http://127.0.0.1:{port}: Address already in use; it is tried again"
+    until("it listens", lambda: served.ask("GET", "/v1/status")[1]["listens"] == f"http://127.0.0.1:{port}")
+    assert ask(port, head(token(served)))[0] == 200
+    assert sum("cannot listen" in record.message for record in caplog.records) == 1
+
+
+def test_the_socket_asks_for_no_token(served):
+    listens(served)
+    assert http.request(served.endpoint, "GET", "/v1/jobs").status == 200
+
+
+def audit(served):
+    with served.store.read() as r:
+        return r.audits()
+
+
+def stored(served, shown):
+    with served.store.write() as w:
+        return next(each for each in w.tokens() if each.token_id == shown.split("_")[1])
+
+
+def change(served, shown, **changes):
+    before = stored(served, shown)
+    after = replace(before, **changes)
+    with served.store.write() as w:
+        w.save_token(after, before)
+    served.context.keyring.keep(after)
+
+
+def expire(served, shown):
+    change(served, shown, expires=1.0)
+
+
+def is_let_in(port, shown):
+    try:
+        return ask(port, head(shown))[0] == 200
+    except (OSError, IndexError):
+        return False
