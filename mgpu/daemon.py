@@ -24,8 +24,8 @@ from mgpu.client.start import log_path
 from mgpu.config.model import Config
 from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError
-from mgpu.master.links import make_links
-from mgpu.master.master import KNOWN_HOSTS, Master
+from mgpu.master.entering import Entering
+from mgpu.master.master import Master
 from mgpu.ops import reload as operations
 from mgpu.ops import tokens, trees
 from mgpu.ops.context import Caller, Context
@@ -104,8 +104,8 @@ def _serve(
     store = Store.open(state_dir / "mgpu.db")
     store.listen(logbook.happened)
     spool = Spool(state_dir / "spool", settings.output_max)
-    links = make_links(settings, store.database_id, state_dir / KNOWN_HOSTS)
-    master = Master(settings, store, spool, links, policies)
+    entering = Entering(settings, store.database_id, state_dir)
+    master = Master(settings, store, spool, entering.links, policies)
     context = Context(store, spool, settings, master, master, clock.now(), os.getuid())
     server = Server(context, Path(socket_path(state_dir)))
     # without them another master could begin beside us, and what we store would be nowhere

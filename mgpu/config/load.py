@@ -14,6 +14,8 @@ Only what a fault leaves in doubt goes unchecked, and no phase tells what follow
 
 from __future__ import annotations
 
+import os
+import pwd
 import socket
 from dataclasses import replace
 from math import inf
@@ -31,6 +33,7 @@ from mgpu.config.validate import validate
 from mgpu.config.values import NAME, home_path
 from mgpu.core.errors import ConfigError
 from mgpu.core.fairshare import FairShare
+from mgpu.core.logins import Logins
 from mgpu.core.model import NodeName
 from mgpu.core.plan import AccountFacts, NodeFacts
 
@@ -62,6 +65,8 @@ def load(path: Path | None) -> Config:
     faults = [fault for document in documents for fault in _in_order(document)]
     if faults:
         raise ConfigError(faults)
+    if settings.users and settings.master.run_as == "service":
+        warnings.append(f"{path}: users: of no use without master: {{run_as: submitter}}")
     found = _config(path, settings, placed, warnings + counted_twice(placed))
     return replace(found, files=_files(documents))
 
@@ -158,6 +163,13 @@ def _partitions(settings: Settings, placed: list[Placed]) -> dict[str, Partition
     }
 
 
+def _logins(settings: Settings, placed: list[Placed]) -> Logins:
+    if settings.master.run_as == "service":
+        return Logins()
+    own = {item.node.ssh.user for item in placed if item.node.ssh.user}
+    return Logins(settings.users, frozenset({"root", pwd.getpwuid(os.getuid()).pw_name, *own}))
+
+
 def _fair_share(settings: Settings) -> FairShare:
     said = settings.scheduling.fair_share
     half_life = None if said.half_life == inf else said.half_life
@@ -199,6 +211,9 @@ def _config(
         fair_share=_fair_share(settings),
         user_limits=settings.scheduling.user_limits.read(),
         admins=tuple(settings.admins),
+        run_as=settings.master.run_as,
+        via=settings.master.via,
+        logins=_logins(settings, placed),
         heartbeat_interval_s=networking.heartbeat_interval,
         timeout_s=networking.timeout,
         login_timeout_s=networking.login_timeout,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from mgpu.core.fairshare import FairShare
+from mgpu.core.logins import Logins
 from mgpu.core.model import NodeName
 from mgpu.core.plan import NO_LIMITS, AccountFacts, Bounds, ExternalPolicy, Limits, NodeFacts, PartitionFacts
 from mgpu.core.ports import PORTS
@@ -108,6 +109,9 @@ class Config:
     ship_max: int = SHIP_MAX  # bytes of the files of a shipped tree, 0 = any
     log_format: Literal["text", "json"] = "text"
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
+    run_as: Literal["service", "submitter"] = "service"  # under whose account jobs run on the nodes
+    via: Literal["login", "sudo"] = "login"  # how the master gets into those of submitters
+    logins: Logins = field(default_factory=Logins)  # which these are
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=(), compare=False)  # what it was read from, folders too
 

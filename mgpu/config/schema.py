@@ -36,6 +36,7 @@ from mgpu.config.values import (
     Seconds,
     SecondsOrNever,
     SizeBytes,
+    Users,
     Whole,
 )
 from mgpu.core.plan import DESKTOP, Limits
@@ -119,6 +120,8 @@ class Master(Section):
     mode: Mode = "personal"
     state_dir: LocalPath | None = None
     idle_exit: SecondsOrNever = 600.0
+    run_as: Literal["service", "submitter"] = "service"
+    via: Literal["login", "sudo"] = "login"
     host: ListenHost | None = None
     port: Port | None = None
     tls: bool | None = None
@@ -244,6 +247,7 @@ class Settings(Section):
     partitions: dict[Name, Partition] | None = None
     accounts: dict[Name, Account] = {}
     admins: Logins = []
+    users: Users = {}
     networking: Networking = Networking()
     scheduling: Scheduling = Scheduling()
     retries: Retries = Retries()

@@ -13,6 +13,7 @@ from mgpu.config import times
 from mgpu.config.faults import did_you_mean
 from mgpu.config.listening import listen_host
 from mgpu.config.sshconfig import parse_jump
+from mgpu.core.logins import EVERYBODY, NONE, SAME
 from mgpu.core.plan import Window
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -47,6 +48,17 @@ def _login(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]*", text):
         raise ValueError(f"{text!r} is no login name")
     return text
+
+
+def _whose(text: str) -> str:
+    return text if text == EVERYBODY else _login(text)
+
+
+def _others(table: dict[str, str]) -> dict[str, str]:
+    if table.get(EVERYBODY, SAME) not in (SAME, NONE):
+        others = table[EVERYBODY]
+        raise ValueError(f"{EVERYBODY!r} must be {SAME} or {NONE}: not all others can share the login {others}")
+    return table
 
 
 def _policy(text: str) -> str:
@@ -204,6 +216,7 @@ LocalPath = Annotated[Path, BeforeValidator(_local_path)]
 KeyFile = Annotated[LocalPath, AfterValidator(_key_file)]
 Names = Annotated[list[Name], reading(parts), Field(min_length=1)]
 Logins = Annotated[list[Login], reading(parts), Field(min_length=1)]
+Users = Annotated[dict[Annotated[str, reading(_whose)], Login], AfterValidator(_others)]
 Environment = dict[Annotated[str, reading(_variable)], Annotated[str, BeforeValidator(_given)]]
 Seconds = Annotated[float, reading(times.seconds), Field(gt=0)]
 SecondsOrNever = Annotated[float, reading(times.seconds_or_never), Field(gt=0)]

@@ -11,7 +11,7 @@ from mgpu.core.amounts import gib, typed_at_most
 from mgpu.core.devices import indices, labels, listed
 from mgpu.core.gputype import accepted_kinds, known_types, no_such_type
 from mgpu.core.model import NodeName, Request
-from mgpu.core.plan import NodeView
+from mgpu.core.plan import NodeView, Shut
 from mgpu.core.shape import Shape, shape_of
 
 
@@ -30,7 +30,7 @@ class Ask:
     most_parts: int
     shunned: frozenset[NodeName] = frozenset()
     impossible: str = ""
-    closed: Mapping[NodeName, str] = field(default_factory=dict)
+    closed: Mapping[NodeName, Shut] = field(default_factory=dict)
 
     def need_on(self, node: NodeName) -> int:
         """The GPUs that the smallest part which may go to this node needs."""

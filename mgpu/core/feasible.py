@@ -66,7 +66,9 @@ def within(devices: tuple[DeviceView, ...], most: int | None) -> tuple[DeviceVie
 
 
 def _unusable(node: NodeView, ask: Ask) -> str:
-    return ask.closed.get(node.name, "") if node.usable else node.reason or "not usable"
+    if node.usable:
+        return ask.closed[node.name].reason if node.name in ask.closed else ""
+    return node.reason or "not usable"
 
 
 def _taken_alone(node: NodeView, ask: Ask) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mgpu.core.model import NodeName
-from mgpu.core.plan import Batch, Closed, NodeView, Window
+from mgpu.core.plan import Batch, Closed, NodeView, Shut, Window
 from mgpu.core.timelimit import render_time_limit
 
 
@@ -25,14 +25,14 @@ def closed_to(span_s: float, nodes: Iterable[NodeView], now: float, unlimited: b
     job = f"a job of {length}"
     if unlimited:
         job = f"this job has no limit, is counted as {length}, its partition's planning_time, and"
-    found: list[tuple[NodeName, str]] = []
+    found: list[tuple[NodeName, Shut]] = []
     for node in nodes:
         ahead = [window for window in node.maintenance if now < window.start < now + span_s]
         if ahead:
             first = min(ahead, key=lambda window: window.start)
             left_s = int(first.start - now) // 60 * 60
             shorter = f"; with -t of at most {render_time_limit(left_s)} it could start now" if left_s else ""
-            found.append((node.name, f"{words(first)}; {job} would run into it{shorter}"))
+            found.append((node.name, Shut(f"{words(first)}; {job} would run into it{shorter}")))
     return tuple(found)
 
 

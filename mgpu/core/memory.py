@@ -14,7 +14,7 @@ from operator import attrgetter, is_, is_not
 from mgpu.core.ask import Ask, ask_for
 from mgpu.core.capacity import Likeness, likeness
 from mgpu.core.model import NodeName, Request
-from mgpu.core.plan import DESCRIBED, Batch, NodeView, Reservation, Running, Snapshot
+from mgpu.core.plan import DESCRIBED, Barred, Batch, NodeView, Reservation, Running, Snapshot
 from mgpu.core.policies import Candidate, Policy
 from mgpu.core.rooms import Room, Rooms, alike, offer, room_of
 from mgpu.core.waits import Blocked
@@ -22,7 +22,7 @@ from mgpu.core.waits import Blocked
 SPARE = 200  # requests of which nobody asks now, but somebody may soon
 MOST = 100_000  # offers kept; the batches behind them are looked at anew each time
 
-_Group = tuple[Request, tuple[NodeName, ...], tuple[NodeName, ...]]
+_Group = tuple[Request, tuple[NodeName, ...], tuple[tuple[NodeName, Barred], ...]]
 
 
 @dataclass(slots=True)
@@ -125,12 +125,14 @@ def examine_batch(batch: Batch, nodes: Sequence[NodeView], like: Likeness) -> Ex
     ask = ask_for(batch.request, nodes, batch.avoid, like)
     if batch.closed:
         ask = replace(ask, closed=dict(batch.closed))
-    return Examined(ask, frozenset([node.name for node in ask.allowed(nodes)]))
+    # when a window ends is known; when a login is mended nobody knows, so nothing is promised there
+    barred = [name for name, shut in batch.closed if shut.barred is Barred.LOGIN]
+    return Examined(ask, frozenset([node.name for node in ask.allowed(nodes)]).difference(barred))
 
 
 def _group(batch: Batch) -> _Group:
     """What is said of the closed nodes changes with the clock, and nothing follows from it."""
-    return batch.request, batch.avoid, tuple([name for name, _ in batch.closed])
+    return batch.request, batch.avoid, tuple([(name, shut.barred) for name, shut in batch.closed])
 
 
 _PASSING = ("usable", "reason", "barred", "devices", "jobs", "exclusive", "claims")

@@ -174,6 +174,7 @@ class Barred(Word):
     DOWN = "NodeDown"  # it does not answer
     DRAINED = "NodeDrained"  # somebody's word: an operator's, its owner's (keepout) or its health check's
     MAINTENANCE = "Maintenance"
+    LOGIN = "LoginRefused"  # for those whose account there cannot be entered
 
 
 class NodeView(NamedTuple):
@@ -244,12 +245,19 @@ class Running(NamedTuple):
     partition: str = ""  # as it was asked for
 
 
-Closed = tuple[tuple[NodeName, str], ...]  # nodes that may not be used for now, each with the reason
+class Shut(NamedTuple):
+    """Why a node may not be used for now, by some."""
+
+    reason: str
+    barred: Barred = Barred.MAINTENANCE
+
+
+Closed = tuple[tuple[NodeName, Shut], ...]
 
 
 class Batch(NamedTuple):
     """Jobs that ask for the same, may run as long, avoid the same nodes and are one owner's, in the order of their
-    ranks; at least one. `closed`: nodes where they would run into maintenance."""
+    ranks; at least one. `closed`: nodes where they may not start for now."""
 
     request: Request
     avoid: tuple[NodeName, ...]

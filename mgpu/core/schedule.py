@@ -36,6 +36,7 @@ from mgpu.core.plan import (
     PlacedPart,
     Reservation,
     Running,
+    Shut,
     Snapshot,
     Start,
     Wait,
@@ -147,7 +148,7 @@ class _Planner:
             return self._no_chance(batch, job) or self._answer(batch, job)
         if known.allowed and waits.keys() >= known.allowed:
             return Blocked(known.ask, next(wait for name, wait in waits.items() if name in known.allowed))
-        return self._answer(batch, job, tuple([(name, wait.detail) for name, wait in waits.items()]))
+        return self._answer(batch, job, tuple([(name, Shut(wait.detail)) for name, wait in waits.items()]))
 
     def _known(self, batch: Batch, closed: Closed = ()) -> Examined:
         """Kept while the plan is made: much goes by its identity."""

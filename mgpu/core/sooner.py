@@ -12,7 +12,7 @@ from mgpu.core.capacity import MEMORY_SHOWN
 from mgpu.core.gputype import known_types
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, Request
-from mgpu.core.plan import Batch, DeviceState, PendingJob, Snapshot
+from mgpu.core.plan import Barred, Batch, DeviceState, PendingJob, Snapshot
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.queue import alone
 from mgpu.core.schedule import plan
@@ -40,12 +40,14 @@ def sooner(snapshot: Snapshot, job_id: JobId, policies: Mapping[str, Policy] = P
         return []
     job = next(job for job in batch.jobs if job.job_id == job_id)
     memory = Memory()
+    lasting = tuple([entry for entry in batch.closed if entry[1].barred is not Barred.MAINTENANCE])
 
     def starts(change: Change) -> bool:
         unlimited = job.unlimited and change.span_s == job.span_s
         changed = job._replace(request=change.request, span_s=change.span_s, unlimited=unlimited)
         others = _without(snapshot.batches, batch, job_id)
-        closed = maintenance.closed_to(change.span_s, snapshot.nodes, snapshot.now, unlimited)
+        windows = maintenance.closed_to(change.span_s, snapshot.nodes, snapshot.now, unlimited)
+        closed = (*windows, *lasting)
         seen = replace(snapshot, batches=(*others, alone(changed)._replace(closed=closed)))
         return any(start.job_id == job_id for start in plan(seen, policies, memory).starts)
 

@@ -227,7 +227,7 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
 def _code(idle: Sequence[NodeView], ask: Ask) -> str:
     """Of what bars the nodes, that which counts most."""
     barred = [node.barred or Barred.DOWN for node in idle if not node.usable]
-    barred += [Barred.MAINTENANCE for node in idle if node.usable and node.name in ask.closed]
+    barred += [ask.closed[node.name].barred for node in idle if node.usable and node.name in ask.closed]
     unread = len(barred) < len(idle)  # up, and its GPUs cannot be read
     if not barred or (unread and all(each is Barred.MAINTENANCE for each in barred)):
         return "Resources"
@@ -244,8 +244,8 @@ def _why_down(nodes: Sequence[NodeView], ask: Ask) -> str:
     """Nodes of the same reason together."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
-        closed = ask.closed.get(node.name) if node.usable else ""
-        reason = closed or node.reason or describe(node.devices) or "not usable"
+        shut = ask.closed.get(node.name) if node.usable else None
+        reason = (shut and shut.reason) or node.reason or describe(node.devices) or "not usable"
         groups.setdefault(reason, []).append(node.name)
     shown = list(groups.items())[:3]
     more = len(nodes) - sum(len(names) for _, names in shown)

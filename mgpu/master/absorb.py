@@ -62,7 +62,7 @@ class Absorber:
                 self._probed(message)
             elif isinstance(message, Heard):
                 for news in message.news:
-                    self._hear(message.node, news)
+                    self._hear(message.node, news, message.whose)
             elif isinstance(message, LeftBehind):
                 self._left_behind(message)
             elif isinstance(message, Silent):
@@ -92,10 +92,10 @@ class Absorber:
         if after.state is not node.state or after.reason != node.reason:
             self._audit(f"node {after.state}", None, node.name, after.reason)
 
-    def _hear(self, node: NodeName, news: News) -> None:
+    def _hear(self, node: NodeName, news: News, whose: tuple[str, ...] = ()) -> None:
         part = self._board.resolve(news.key, node)
-        if part is None or part.node != node:
-            return  # long done with
+        if part is None or part.node != node or (whose and part.account not in whose):
+            return  # long done with, or not for that account to tell
         if news.event is PartEvent.EXITED and news.key.rank == ANY_RANK and part.started is None:
             return  # the event of its start was missed: the next look tells both
         news = replace(news, key=part.key)
@@ -122,13 +122,15 @@ class Absorber:
         part = self._board.resolve(message.key, message.node)
         item = part and self._board.get(part.job_id, part.attempt)
         helped = item and ends_with_rank_0(item.job)  # by what may see a moment later that it is over
-        if part and item and part.node == message.node and not (part.stop or item.job.stop or helped):
+        theirs = part and part.node == message.node and (not message.whose or part.account in message.whose)
+        if part and item and theirs and not (part.stop or item.job.stop or helped):
             self._audit(NOTICE, part.job_id, part.node, _left(part, message.count))
 
     def _silent(self, message: Silent) -> None:
         for _, part in self._board.on(message.node):
             if part.state.holds_devices and part.state is not AttemptState.LOST:
-                self._hear(message.node, News(part.key, PartEvent.UNREACHABLE, message.at, reason=message.reason))
+                news = News(part.key, PartEvent.UNREACHABLE, message.at, reason=message.reason)
+                self._hear(message.node, news, message.whose)
 
     def _given_up(self, message: GivenUp) -> None:
         reason = f"given up by {message.by} without proof that it has ended: it may run twice"

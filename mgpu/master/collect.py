@@ -12,16 +12,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 
 from mgpu.core.errors import StoreError
-from mgpu.core.model import AttemptState, JobId, JobKind, NodeName, Part, PartKey
+from mgpu.core.model import AttemptState, JobId, JobKind, Part, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.logbook import about
 from mgpu.master.board import Board
 from mgpu.master.inbox import Collected, Inbox
 from mgpu.master.link import NodeLink
+from mgpu.master.links import Links
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.store.spool import Spool, SpoolGap, Stream
@@ -37,7 +38,7 @@ TURN_BYTES = 16 * 1024 * 1024  # fetched in one turn, so that a long output does
 
 
 class Collector:
-    def __init__(self, links: Mapping[NodeName, NodeLink], spool: Spool, inbox: Inbox, threads: Threads) -> None:
+    def __init__(self, links: Links, spool: Spool, inbox: Inbox, threads: Threads) -> None:
         self._links = links
         self._spool = spool
         self._inbox = inbox
@@ -77,7 +78,7 @@ class Collector:
     def _reached(self, part: Part) -> NodeLink | None:
         """Where more of it can be asked for."""
         asked = part.started is not None and not part.collected and part.state is not AttemptState.LOST
-        return self._links.get(part.node) if asked else None
+        return self._links.of(part) if asked else None
 
     def _bring(self, link: NodeLink, key: PartKey) -> Future[None]:
         done: Future[None] = Future()
@@ -104,7 +105,7 @@ class Collector:
         soonest = SWEEP_S
         wanted: set[PartKey] = set()
         for item, part in board.parts():
-            link = self._links.get(part.node)
+            link = self._links.of(part)
             if link is None or part.collected or part.owes_fence:
                 continue
             if part.state is AttemptState.ENDED:

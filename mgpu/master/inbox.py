@@ -33,10 +33,12 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """News about parts on `node`, from a look or from the events file."""
+    """News about parts on `node`, from a look or from the events file. `whose`, here and below: it counts for parts of
+    these accounts alone, () = all."""
 
     node: NodeName
     news: tuple[News, ...]
+    whose: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class LeftBehind:
     node: NodeName
     key: PartKey
     count: int
+    whose: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Asked:
     key: PartKey
     ask: str
     worked: bool = False
+    whose: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Silent:
     node: NodeName
     reason: str
     at: float
+    whose: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

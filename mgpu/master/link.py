@@ -1,4 +1,4 @@
-"""One node as the master deals with it: its runner, and the few threads that may wait for it.
+"""One node as the master deals with it, under one account: its runner, and the few threads that may wait for it.
 
 `orders` carries out quick requests in order, `bulk` fetches output, a thread of its own probes (at most one probe is
 outstanding), another reads the events file. All of them only put messages into the inbox; a node that hangs holds up
@@ -62,6 +62,7 @@ class NodeLink:
         self.name: NodeName = config.name
         self.config = config
         self.account = account
+        self.whose: tuple[str, ...] = ()  # the accounts whose parts go through it; () = all of the node
         self.runner = runner
         self.orders = threads.line(f"orders {config.name}")
         self.bulk = threads.line(f"output {config.name}")
@@ -298,7 +299,7 @@ class NodeLink:
         for known in parts:
             found = answer.parts.get(reconcile.directory_name(known.part.key))
             for ask in found.asks if found else ():
-                self._inbox.put(Asked(self.name, known.part.key, ask))
+                self._inbox.put(Asked(self.name, known.part.key, ask, whose=self.whose))
 
     def _order(self, what: str, key: PartKey, task: Callable[[], object]) -> None:
         def ordered() -> None:
@@ -316,7 +317,7 @@ class NodeLink:
     def _lost(self, error: RemoteError) -> None:
         if error.trouble is Trouble.REFUSED:
             return  # the node lives, it is merely full: the order is given again
-        self._inbox.put(Silent(self.name, error.message, self._clock.now()))
+        self._inbox.put(Silent(self.name, error.message, self._clock.now(), self.whose))
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -348,13 +349,13 @@ class NodeLink:
             return
         news = reconcile.event_news(line, self._when)
         if news:
-            self._inbox.put(Heard(self.name, news))
+            self._inbox.put(Heard(self.name, news, self.whose))
         elif left := reconcile.left_behind(line):
             if left[0] not in self._left:  # a node says it once
                 self._left.append(left[0])
-                self._inbox.put(LeftBehind(self.name, *left))
+                self._inbox.put(LeftBehind(self.name, *left, whose=self.whose))
         elif ask := reconcile.ask_told(line):
-            self._inbox.put(Asked(self.name, *ask))
+            self._inbox.put(Asked(self.name, *ask, whose=self.whose))
 
     def _when(self, uptime: str) -> float:
         """Our time of what the node wrote down as its uptime."""

@@ -1,52 +1,90 @@
-"""The inventory's nodes as links: how each is logged in to."""
+"""All links: of each node its own, under mgpu's account there, and one for each other account that has parts on it.
+
+The node's own probes and looks at the machine. All that is done to a part goes through the link of the part's account,
+and that is the stored one, whatever the configuration says by now. Such links are made when they are needed, also by a
+master that has just begun, and closed when nothing of theirs was open for a while.
+"""
 
 from __future__ import annotations
 
-import getpass
-from collections.abc import Callable
-from pathlib import Path
+import threading
+from collections.abc import Callable, Container, Iterator, Mapping
+from itertools import chain
 
-from mgpu import clock
-from mgpu.config.model import Config, NodeConfig
-from mgpu.config.sshconfig import resolve
-from mgpu.core.errors import ConfigError
-from mgpu.core.model import NodeName
-from mgpu.master.inbox import Inbox
+from mgpu.core.model import AttemptState, NodeName, Part
+from mgpu.master.board import Board
 from mgpu.master.link import NodeLink
-from mgpu.master.worker import SystemThreads
-from mgpu.remote.channel import Connection, LocalConnection
-from mgpu.remote.connect import LoginLimits, connect
-from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.runner import ShellRunner
-from mgpu.remote.session import NodeSession
-from mgpu.remote.wire import encode
+
+IDLE_S = 300.0
+
+_Key = tuple[NodeName, str]
 
 
-def make_links(config: Config, database_id: str, own_known_hosts: Path) -> Callable[[Inbox], dict[NodeName, NodeLink]]:
-    def make(inbox: Inbox) -> dict[NodeName, NodeLink]:
-        return {node.name: _link(config, node, database_id, own_known_hosts, inbox) for node in config.nodes}
+class Links(Mapping[NodeName, NodeLink]):
+    """As a mapping: the nodes' own. `make` makes one for an account of a node; None = a node's own serves all.
+    `public_key`: of what these are entered with."""
 
-    return make
+    def __init__(
+        self,
+        own: Mapping[NodeName, NodeLink],
+        make: Callable[[NodeName, str], NodeLink] | None = None,
+        public_key: Callable[[], str] = lambda: "",
+    ) -> None:
+        self.public_key = public_key
+        self._own = own
+        self._make = make
+        self._others: dict[_Key, NodeLink] = {}
+        self._used: dict[_Key, float] = {}  # monotonic: when last something of theirs was open
+        self._lock = threading.Lock()
+        self._closed = False
 
+    def __getitem__(self, name: NodeName) -> NodeLink:
+        return self._own[name]
 
-def _link(config: Config, node: NodeConfig, database_id: str, own_known_hosts: Path, inbox: Inbox) -> NodeLink:
-    root = (database_id, node.name, encode(node.run_dir))
-    session = NodeSession(_connector(config, node, own_known_hosts), root, config.login_timeout_s, config.timeout_s)
-    account = node.ssh.user or ("" if node.connection == "ssh" else getpass.getuser())
-    runner = ShellRunner(session)
-    return NodeLink(node, account, runner, config.probe_timeout_s, inbox, SystemThreads(), clock)
+    def __iter__(self) -> Iterator[NodeName]:
+        return iter(self._own)
 
+    def __len__(self) -> int:
+        return len(self._own)
 
-def _connector(config: Config, node: NodeConfig, own_known_hosts: Path) -> Callable[[], Connection]:
-    if node.connection == "local":
-        return LocalConnection
-    limits = LoginLimits(config.login_timeout_s, config.timeout_s)
+    def of(self, part: Part) -> NodeLink | None:
+        """None: its node is no longer in the inventory. Any thread."""
+        return self.under(part.node, part.account)
 
-    def login() -> Connection:
-        try:
-            target = resolve(node.ssh)  # each time: the user may just have mended the ssh_config
-        except ConfigError as error:
-            raise RemoteError(error.message, Trouble.AUTHENTICATION) from error
-        return connect(target, node.name, own_known_hosts, limits)
+    def under(self, name: NodeName, account: str) -> NodeLink | None:
+        """As `of`."""
+        own = self._own.get(name)
+        if own is None or self._make is None or account in ("", own.account):
+            return own
+        with self._lock:
+            found = self._others.get((name, account))
+            if found is None:
+                found = self._make(name, account)
+                if not self._closed:
+                    self._others[name, account] = found
+            return found
 
-    return login
+    def tend(self, board: Board, up: Container[NodeName], monotonic: float) -> None:
+        """Part of a pass: those that have parts in sight follow their events, those that have none for long end."""
+        if self._make is None:
+            return
+        for _item, part in board.parts():
+            link = self.of(part)
+            if link is None or link is self._own.get(part.node):
+                continue
+            self._used[part.node, part.account] = monotonic
+            in_sight = part.state.holds_devices and part.state is not AttemptState.LOST
+            if in_sight and part.node in up:
+                link.listen()
+        with self._lock:
+            idle = [key for key in self._others if monotonic - self._used.setdefault(key, monotonic) > IDLE_S]
+            ended = [(self._others.pop(key), self._used.pop(key)) for key in idle]
+        for link, _ in ended:
+            link.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            links = list(chain(self._own.values(), self._others.values()))
+        for link in links:
+            link.close()

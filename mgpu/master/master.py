@@ -28,9 +28,11 @@ from mgpu.master.collect import Collector
 from mgpu.master.conflicts import Conflicts
 from mgpu.master.dispatch import Dispatch
 from mgpu.master.edited import Edited
+from mgpu.master.entering import KNOWN_HOSTS
 from mgpu.master.inbox import Asked, Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Step, Word
 from mgpu.master.inquiry import Inquiry
 from mgpu.master.link import NodeLink
+from mgpu.master.links import Links
 from mgpu.master.outdated import Outdated
 from mgpu.master.preflight import Preflight
 from mgpu.master.probing import Probing
@@ -51,7 +53,7 @@ from mgpu.store.trees import Trees
 log = logging.getLogger(__name__)
 
 _TROUBLE_PAUSE_S = 2.0
-KNOWN_HOSTS = "known_hosts"  # our own, beside the database
+
 WORD_S = 20.0  # for an operator's word to be stored
 AFTER_END_S = 1.0  # until a node is probed after a job ended there
 
@@ -64,7 +66,7 @@ class Master:
         config: Config,
         store: Store,
         spool: Spool,
-        make_link: Callable[[Inbox], Mapping[NodeName, NodeLink]],
+        make_links: Callable[[Inbox], Links],
         policies: Mapping[str, Policy] = POLICIES,
         threads: Threads | None = None,
         clock: Clock = system_clock,
@@ -78,7 +80,7 @@ class Master:
         self._config = config
         self._store = store
         self._spool = spool
-        self._links = dict(make_link(self.inbox))
+        self._links = make_links(self.inbox)
         self._own_known_hosts = store.path.parent / KNOWN_HOSTS
         self._nodes: dict[NodeName, Node] = {}
         self._dispatch = Dispatch(config, store, spool, self._links, self._nodes, policies, clock)
@@ -194,6 +196,7 @@ class Master:
         # first: who follows an attempt that has ended must be stopped before the next one appends to the same file
         due = [self._collector.collect(board, monotonic)]
         self.stdins.tend(board)
+        self._links.tend(board, up, monotonic)
         due += [self._realiser.realise(board, answering, now, monotonic)]
         due += [self._spawner.tend(board, monotonic)]
         due += [self._probing.begin(monotonic, up), self._dispatch.due, alone]
@@ -233,7 +236,7 @@ class Master:
             if part.failure is FailureClass.NODE and part.node in self._links:
                 self._links[part.node].refused_at = now
         for part in absorber.finished:
-            link = self._links.get(part.node)
+            link = self._links.of(part)
             if link is not None:
                 link.clean([part.key])
         for job_id in absorber.changed:
@@ -358,8 +361,7 @@ class Master:
 
     def close(self) -> None:
         self._collector.close()
-        for link in self._links.values():
-            link.close()
+        self._links.close()
 
 
 def _wanted(message: Message) -> bool:

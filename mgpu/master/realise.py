@@ -4,7 +4,7 @@ that is remembered is what need not be said twice at once."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -16,6 +16,7 @@ from mgpu.core.model import AttemptState, FailureClass, Job, NodeName, Part, Par
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Done, Heard, Inbox
 from mgpu.master.link import Known, NodeLink
+from mgpu.master.links import Links
 from mgpu.master.preflight import Preflight, why_not
 from mgpu.remote.runner import Refusal
 from mgpu.store.trees import Trees
@@ -30,7 +31,7 @@ AGAIN_S = 5.0  # a stop or a go of which nothing shows may not have arrived
 
 @dataclass(slots=True)
 class _Looks:
-    """When a node's parts are looked at next."""
+    """When the parts of an account on a node are looked at next."""
 
     due: float = 0.0
     pause: float = LOOK_LOST_S[0]
@@ -39,7 +40,7 @@ class _Looks:
 class Realiser:
     def __init__(
         self,
-        links: Mapping[NodeName, NodeLink],
+        links: Links,
         inbox: Inbox,
         renumbered: Callable[[NodeName], bool],
         trees: Trees,
@@ -56,7 +57,7 @@ class Realiser:
         self._not_begun: dict[PartKey, float] = {}  # when it was last seen not to have begun
         self._asked: set[PartKey] | None = None  # parts that a start may have been sent for, also by a master before
         self._limits = _Limits()
-        self._looks: dict[NodeName, _Looks] = {}
+        self._looks: dict[tuple[NodeName, str], _Looks] = {}
 
     # --- what came of it ------------------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class Realiser:
             self._asked = {part.key for _, part in board.parts()}
         for item in board:
             for part in item.parts:
-                link = self._links.get(part.node)
+                link = self._links.of(part)
                 if link is None:
                     continue
                 if part.state is not AttemptState.ENDED:
@@ -194,23 +195,30 @@ class Realiser:
     # --- looks ------------------------------------------------------------------------------------------------------
 
     def look_now(self, node: NodeName) -> None:
-        self._looks.setdefault(node, _Looks()).due = 0.0
+        for key, looks in self._looks.items():
+            if key[0] == node:
+                looks.due = 0.0
 
     def _look(self, board: Board, monotonic: float) -> float:
-        soonest, on = LOOK_S, board.by_node()
-        for name in self._looks.keys() - on.keys():
-            del self._looks[name]
-        for name, there in on.items():
-            parts = [Known(part, item.attempt.token_of(part)) for item, part in there if part.state.holds_devices]
-            link = self._links.get(name)
-            if not parts or link is None:
-                self._looks.pop(name, None)
-                continue
-            looks = self._looks.setdefault(name, _Looks(monotonic + LOOK_SOON_S))
+        soonest, on = LOOK_S, self._held(board)
+        for key in self._looks.keys() - on.keys():
+            del self._looks[key]
+        for key, (link, parts) in on.items():
+            looks = self._looks.setdefault(key, _Looks(monotonic + LOOK_SOON_S))
             if monotonic >= looks.due and link.look(parts):
                 looks.due = monotonic + self._pause(looks, parts)
             soonest = min(soonest, max(0.05, looks.due - monotonic))
         return soonest
+
+    def _held(self, board: Board) -> dict[tuple[NodeName, str], tuple[NodeLink, list[Known]]]:
+        """By link: what is looked at through it."""
+        found: dict[tuple[NodeName, str], tuple[NodeLink, list[Known]]] = {}
+        for item, part in board.parts():
+            link = self._links.of(part) if part.state.holds_devices else None
+            if link is not None:
+                known = Known(part, item.attempt.token_of(part))
+                found.setdefault((link.name, link.account), (link, []))[1].append(known)
+        return found
 
     @staticmethod
     def _pause(looks: _Looks, parts: Sequence[Known]) -> float:

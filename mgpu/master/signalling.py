@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 
 from mgpu.core.errors import MgpuError
-from mgpu.core.model import AttemptState, JobId, NodeName, Part
+from mgpu.core.model import AttemptState, JobId, Part
 from mgpu.core.signals import RANK_0
-from mgpu.master.link import Known, NodeLink
+from mgpu.master.link import Known
+from mgpu.master.links import Links
 from mgpu.store.store import Store
 
 SEND_S = 15.0  # for all nodes together
@@ -17,7 +18,7 @@ SEND_S = 15.0  # for all nodes together
 class Signaller:
     """Any thread may send."""
 
-    def __init__(self, store: Store, links: Mapping[NodeName, NodeLink]) -> None:
+    def __init__(self, store: Store, links: Links) -> None:
         self._store = store
         self._links = links
 
@@ -43,7 +44,7 @@ class Signaller:
 
     def _begin(self, known: Known, word: str) -> Future[str]:
         told: Future[str] = Future()
-        link = self._links.get(known.part.node)
+        link = self._links.of(known.part)
         if link is None:
             told.set_exception(MgpuError("it is no longer in the inventory"))
         elif known.part.state is AttemptState.LOST:

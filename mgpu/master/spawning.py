@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mgpu.core.launchers import ends_with_rank_0
-from mgpu.core.model import AttemptState, JobId, NodeName, Part
+from mgpu.core.model import AttemptState, JobId, Part
 from mgpu.core.payload import shown
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Asked, Step
-from mgpu.master.link import Known, NodeLink
+from mgpu.master.link import Known
+from mgpu.master.links import Links
 
 AGAIN_S = 5.0  # a step that failed, or of which nothing was heard
 LOOK_S = 10.0  # at work of whose end no event told
@@ -50,7 +50,7 @@ class _Ask:
 
 
 class Spawner:
-    def __init__(self, links: Mapping[NodeName, NodeLink]) -> None:
+    def __init__(self, links: Links) -> None:
         self._links = links
         self._asks: dict[_AskKey, _Ask] = {}
         self._count: Counter[_AttemptKey] = Counter()
@@ -71,7 +71,7 @@ class Spawner:
         if message.worked:
             if key in self._asks:
                 self._asks[key].due, self._asks[key].told = 0.0, True
-        elif item.parts[0].node == message.node and self._count[key[:2]] < MOST_ASKS and key not in self._asks:
+        elif _tells(message, item.parts[0]) and self._count[key[:2]] < MOST_ASKS and key not in self._asks:
             self._asks[key] = _Ask()
             self._count[key[:2]] += 1
 
@@ -128,7 +128,7 @@ class Spawner:
 
     def _step(self, name: str, ask: _Ask, item: Running) -> None:
         first = item.parts[0]
-        link = self._links.get(first.node)
+        link = self._links.of(first)
         if link is None or first.state is AttemptState.LOST:
             return
         if ask.text is None and ask.answer is None and not ask.taken:
@@ -146,7 +146,7 @@ class Spawner:
             ask.under_way = True
             link.hand(Known(first, item.attempt.token_of(first)), "answer", name, ask.answer)
         elif target is not None and target.state in (AttemptState.STARTING, AttemptState.RUNNING):
-            there = self._links.get(target.node)
+            there = self._links.of(target)
             if there is not None:
                 ask.under_way = True
                 there.hand(Known(target, item.attempt.token_of(target)), "work", name, ask.text or b"")
@@ -166,6 +166,10 @@ class Spawner:
         if link is not None:
             names |= {link.config.network_address, link.config.ssh.host, link.address}
         return {name.lower() for name in names if name}
+
+
+def _tells(message: Asked, part: Part) -> bool:
+    return part.node == message.node and (not message.whose or part.account in message.whose)
 
 
 def _stranger(host: bytes, item: Running) -> bytes:

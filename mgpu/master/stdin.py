@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
-from mgpu.core.model import AttemptState, JobId, NodeName, Part
+from mgpu.core.model import AttemptState, JobId, Part
 from mgpu.core.reconcile import directory_name
 from mgpu.logbook import about
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Inbox
 from mgpu.master.link import NodeLink
+from mgpu.master.links import Links
 from mgpu.master.worker import Threads
 from mgpu.ops.context import Taken
 from mgpu.remote.errors import RemoteError, Trouble
@@ -211,7 +212,7 @@ class Stdin:
 class Stdins:
     """Of all jobs that somebody gives something to."""
 
-    def __init__(self, links: Mapping[NodeName, NodeLink], inbox: Inbox, threads: Threads) -> None:
+    def __init__(self, links: Links, inbox: Inbox, threads: Threads) -> None:
         self._links = links
         self._inbox = inbox
         self._threads = threads
@@ -247,7 +248,7 @@ class Stdins:
     def _tend(self, stdin: Stdin, item: Running) -> None:
         stdin.begin(item.attempt.number, len(item.parts))
         for part in item.parts:
-            link = self._links.get(part.node)
+            link = self._links.of(part)
             if part.state is AttemptState.ENDED:
                 stdin.leave(part.attempt, part.rank, over=True)
             elif link is not None and part.state is not AttemptState.LOST and stdin.claim(part.rank):

@@ -59,13 +59,13 @@ class Reply:
 
 
 class NodeShell:
-    def __init__(self, connection: Connection, login_timeout_s: float) -> None:
+    def __init__(self, connection: Connection, login_timeout_s: float, sudo_user: str = "") -> None:
         self.connection = connection
         self.broken = False
         self._mark = secrets.token_hex(16)
         self._ids = itertools.count(1)
         self._buffer = bytearray()
-        self._channel: Channel = connection.open_channel(wire.login_command(self._mark))
+        self._channel: Channel = connection.open_channel(wire.login_command(self._mark, sudo_user))
         try:
             with contextlib.suppress(RemoteError):
                 # an account that runs no commands may be gone before it has taken all; what it said is the answer

@@ -93,9 +93,11 @@ def _quoted(text: bytes) -> bytes:
     return b"'" + text.rstrip(b"\n").replace(b"'", b"'\\''") + b"'"
 
 
-def login_command(mark: str) -> str:
-    """The one quoted word that a login shell (csh and fish too) has to understand. The program follows on stdin."""
+def login_command(mark: str, sudo_user: str = "") -> str:
+    """The one quoted word that a login shell (csh and fish too) has to understand. The program follows on stdin.
+    `sudo_user`: whom it becomes first, from a directory that everybody may be in."""
     size = len(program())
     # a dd that does not know the quick way takes nothing before it says so
     get = f"{{ dd bs=65536 iflag=fullblock,count_bytes count={size}||dd ibs=1 obs=4096 count={size};}} 2>/dev/null"
-    return f"exec /bin/sh -c 'eval \"$({get})\";serve {mark}'"
+    become = f"cd /; exec sudo -n -H -u '{sudo_user}' --" if sudo_user else "exec"
+    return f"{become} /bin/sh -c 'eval \"$({get})\";serve {mark}'"

@@ -11,7 +11,7 @@ from cluster import down, job, node, snapshot
 from mgpu.core.maintenance import closed_to, under_way
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId
-from mgpu.core.plan import NodeView, Snapshot, Window
+from mgpu.core.plan import NodeView, Shut, Snapshot, Window
 from mgpu.core.schedule import plan
 from mgpu.core.waits import Plan
 
@@ -52,18 +52,18 @@ def test_who_would_run_into_one_does_not_start(now: float, span_s: float, closed
     seen = [node("a", "."), node("b", ".", maintenance=(LATER, NOON))]
     assert [name for name, _ in closed_to(span_s, seen, now)] == (["b"] if closed else [])
     if now == 1000.0 and closed:
-        assert closed_to(span_s, seen, now) == (("b", WHY),)
+        assert closed_to(span_s, seen, now) == (("b", Shut(WHY)),)
 
 
 def test_a_job_without_a_limit_is_told_what_it_counts_as() -> None:
     seen = [node("b", ".", maintenance=(NOON,))]
     [(_, said)] = closed_to(86400.0, seen, 4000.0, unlimited=True)
-    assert said.endswith(
+    assert said.reason.endswith(
         "new fan; this job has no limit, is counted as 1-00:00:00, its partition's planning_time, and would "
         "run into it; with -t of at most 00:16:00 it could start now"
     )
     [(_, said)] = closed_to(86400.0, seen, 4990.0)
-    assert said.endswith("a job of 1-00:00:00 would run into it")  # not even a minute is left
+    assert said.reason.endswith("a job of 1-00:00:00 would run into it")  # not even a minute is left
 
 
 def closing(seen: Snapshot) -> Snapshot:

@@ -9,6 +9,7 @@ from typing import Any
 from mgpu.core.model import AttemptState, JobId, PartKey
 from mgpu.master.collect import STALLS_S, Collector, Follower
 from mgpu.master.inbox import Inbox
+from mgpu.master.links import Links
 from mgpu.store.spool import Spool
 
 KEY = PartKey(JobId(1), 1, 0)
@@ -22,7 +23,7 @@ def collector(folder: Path) -> tuple[Collector, Spool, Follower, list[int]]:
         full[0] += 1
 
     link: Any = None
-    made = Collector({}, spool, Inbox(), link)
+    made = Collector(Links({}), spool, Inbox(), link)
     follower = made._followers[KEY] = Follower(link, KEY, spool, told)
     return made, spool, follower, full
 

@@ -7,6 +7,7 @@ import pytest
 
 import mgpu
 from mgpu.config.model import Config
+from mgpu.master.links import Links
 from mgpu.master.master import Master
 from mgpu.master.outdated import FIRST_S, PERIOD_S, Outdated, Package
 from mgpu.store.spool import Spool
@@ -107,7 +108,7 @@ class Wall:
 def test_status_tells_it(folder: Path, tmp_path: Path) -> None:
     wall = Wall()
     store = Store.open(tmp_path / "mgpu.db")
-    master = Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: {}, clock=wall)
+    master = Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: Links({}), clock=wall)
     master._outdated = Outdated(Package(folder))
     master.tick()
     wall.at = FIRST_S

@@ -15,6 +15,7 @@ from mgpu.core.health import ProbeFailure
 from mgpu.core.marks import Order
 from mgpu.core.model import JobId, NodeName, PartKey
 from mgpu.master.inbox import Done, GivenUp, Ordered, Probed, Word
+from mgpu.master.links import Links
 from mgpu.master.master import Master
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -27,7 +28,7 @@ SPOKEN: list[Word] = [GivenUp(NODE, "root", 1.0, Future()), Ordered(NODE, ORDER,
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[Master]:
     store = Store.open(tmp_path / "mgpu.db")
-    yield Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: {})
+    yield Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: Links({}))
     store.close()
 
 

@@ -25,6 +25,7 @@ from mgpu.core.model import (
 )
 from mgpu.master import signalling
 from mgpu.master.link import Known
+from mgpu.master.links import Links
 from mgpu.master.signalling import Signaller
 from mgpu.remote.errors import RemoteError
 from mgpu.store.store import Store
@@ -72,7 +73,7 @@ def running(store: Store, *states: AttemptState) -> JobId:
 
 def send(store: Store, job_id: JobId, *lines: Line, word: str = "S:10") -> str:
     links = dict(zip(NODES, lines, strict=False))
-    return Signaller(store, links).send([(job_id, word)])[job_id]  # type: ignore[arg-type]
+    return Signaller(store, Links(links)).send([(job_id, word)])[job_id]  # type: ignore[arg-type]
 
 
 def test_each_node_of_the_job_is_told(store: Store) -> None:

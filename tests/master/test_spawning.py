@@ -15,6 +15,7 @@ from mgpu.core.reconcile import ANY_RANK
 from mgpu.master.board import Board, Running
 from mgpu.master.inbox import Asked, Step
 from mgpu.master.link import Known
+from mgpu.master.links import Links
 from mgpu.master.spawning import MOST_ASKS, MOST_STEPS, Spawner
 from tests.core.trial import attempt, job, part
 
@@ -78,7 +79,7 @@ class Cluster:
 
     def begin(self) -> None:
         self.messages.clear()
-        self.spawner = Spawner({one.node: self.nodes[one.rank] for one in PARTS})  # type: ignore[misc]
+        self.spawner = Spawner(Links({one.node: self.nodes[one.rank] for one in PARTS}))  # type: ignore[misc]
 
     @property
     def board(self) -> Board:

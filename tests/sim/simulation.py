@@ -25,6 +25,7 @@ from mgpu.core.model import JobId, NodeName, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.master.inbox import GivenUp, Inbox
 from mgpu.master.link import NodeLink
+from mgpu.master.links import Links
 from mgpu.master.master import Master
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.submit import submit
@@ -156,9 +157,8 @@ class Simulation:
 
         kept: dict[NodeName, NodeLink] = {}
 
-        def make(inbox: Inbox) -> dict[NodeName, NodeLink]:
-            kept.update(make_links(inbox))
-            return kept
+        def make(inbox: Inbox) -> Links:
+            return kept.update(make_links(inbox)) or Links(kept)
 
         self.world.note("a master begins")
         try:

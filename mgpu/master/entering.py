@@ -1,0 +1,101 @@
+"""How the accounts of the inventory's nodes are entered: mgpu's own, and those of submitters."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mgpu import clock
+from mgpu.config.model import Config, NodeConfig
+from mgpu.config.sshconfig import SshTarget, resolve
+from mgpu.core.errors import ConfigError
+from mgpu.core.model import NodeName
+from mgpu.master.inbox import Inbox
+from mgpu.master.link import NodeLink
+from mgpu.master.links import Links
+from mgpu.master.worker import SystemThreads
+from mgpu.remote.channel import Connection, LocalConnection
+from mgpu.remote.connect import LoginLimits, connect
+from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.ownkey import OwnKey
+from mgpu.remote.runner import ShellRunner
+from mgpu.remote.session import NodeSession
+from mgpu.remote.wire import encode
+
+KNOWN_HOSTS = "known_hosts"  # our own, beside the database: what `mgpu node trust` has taken
+
+
+@dataclass(frozen=True, slots=True)
+class Entering:
+    config: Config
+    database_id: str
+    state_dir: Path
+
+    def links(self, inbox: Inbox) -> Links:
+        nodes = {node.name: node for node in self.config.nodes}
+        sessions = {name: self._session(node) for name, node in nodes.items()}
+        own = {name: self._own(node, sessions[name], inbox) for name, node in nodes.items()}
+
+        def make(name: NodeName, account: str) -> NodeLink:
+            session = self._session_as(nodes[name], account, sessions[name])
+            return self._link(nodes[name], account, (account,), session, inbox)
+
+        return Links(own, make, self._key.public)
+
+    def _own(self, node: NodeConfig, session: NodeSession, inbox: Inbox) -> NodeLink:
+        account = node.ssh.user or ("" if node.connection == "ssh" else getpass.getuser())
+        return self._link(node, account, (account, ""), session, inbox)
+
+    def _link(
+        self, node: NodeConfig, account: str, whose: tuple[str, ...], session: NodeSession, inbox: Inbox
+    ) -> NodeLink:
+        runner = ShellRunner(session)
+        link = NodeLink(node, account, runner, self.config.probe_timeout_s, inbox, SystemThreads(), clock)
+        link.whose = whose
+        return link
+
+    @property
+    def _key(self) -> OwnKey:
+        return OwnKey(self.state_dir)
+
+    # --- ways in ----------------------------------------------------------------------------------------------------
+
+    def _session(self, node: NodeConfig) -> NodeSession:
+        local = node.connection == "local"
+        return self._begin(node, LocalConnection if local else lambda: self._login(node, lambda: resolve(node.ssh)))
+
+    def _session_as(self, node: NodeConfig, account: str, own: NodeSession) -> NodeSession:
+        """There is no login on this machine itself, so there it is sudo always."""
+        if node.connection == "local" or (self.config.via == "sudo" and self.config.run_as == "submitter"):
+            return NodeSession(own.connections, self._root(node), *self._limits, sudo_user=account)
+        return self._begin(node, lambda: self._login(node, lambda: self._target_as(node, account)))
+
+    def _begin(self, node: NodeConfig, connect: Callable[[], Connection]) -> NodeSession:
+        return NodeSession(connect, self._root(node), *self._limits)
+
+    def _root(self, node: NodeConfig) -> tuple[str, ...]:
+        return self.database_id, node.name, encode(node.run_dir)
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        return self.config.login_timeout_s, self.config.timeout_s
+
+    def _target_as(self, node: NodeConfig, account: str) -> SshTarget:
+        """By the master's own key and no other. What ran under mgpu's own login before that was changed is looked after
+        by the keys of the inventory."""
+        target = resolve(replace(node.ssh, user=account))
+        if self.config.run_as == "service":
+            return target
+        if account == resolve(node.ssh).user and not self.config.logins.names(account):
+            why = f"{account} is mgpu's own login on {node.name}: `users` has to name it to give it to somebody"
+            raise RemoteError(why, Trouble.AUTHENTICATION)
+        return replace(target, identity_files=(self._key.file(),), identities_only=True, identity_agent="none")
+
+    def _login(self, node: NodeConfig, find: Callable[[], SshTarget]) -> Connection:
+        try:
+            target = find()  # each time: the user may just have mended the ssh_config
+        except ConfigError as error:
+            raise RemoteError(error.message, Trouble.AUTHENTICATION) from error
+        return connect(target, node.name, self.state_dir / KNOWN_HOSTS, LoginLimits(*self._limits))

@@ -1,0 +1,69 @@
+"""The master's own key, by which it logs in as those who have enrolled. It is made when it is first needed, lies in the
+state directory, and is told nobody but for its public half."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
+
+from mgpu.remote.errors import RemoteError, Trouble
+
+NAME = "enrolled_ed25519"
+
+_making = threading.Lock()
+
+
+class OwnKey:
+    """Any thread."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / NAME
+
+    def file(self) -> Path:
+        """Raises RemoteError."""
+        with _making:
+            try:
+                if not self._path.exists():
+                    self._make()
+            except OSError as error:
+                raise _unusable(self._path, error.strerror or str(error)) from error
+        return self._path
+
+    def public(self) -> str:
+        """`ssh-ed25519 AAAA..`. Raises RemoteError."""
+        path = self.file()
+        try:
+            key = load_ssh_private_key(path.read_bytes(), None)
+        except OSError as error:
+            raise _unusable(path, error.strerror or str(error)) from error
+        except (ValueError, TypeError) as error:
+            raise _unusable(path, str(error)) from error
+        return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii")
+
+    def _make(self) -> None:
+        """Whole or not at all."""
+        text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+        draft = self._path.with_name(f".{NAME}.new")
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
+
+
+def _unusable(path: Path, why: str) -> RemoteError:
+    return RemoteError(f"the master's own key {path} cannot be used: {why}", Trouble.AUTHENTICATION)
