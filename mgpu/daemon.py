@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import mgpu
@@ -23,7 +24,7 @@ from mgpu.client.lock import lock_path
 from mgpu.client.start import log_path
 from mgpu.config.model import Config
 from mgpu.config.policies import load_policies
-from mgpu.core.errors import ConfigError, MgpuError
+from mgpu.core.errors import ConfigError, MgpuError, NotAllowed, StoreError
 from mgpu.master.entering import Entering
 from mgpu.master.master import Master
 from mgpu.ops import reload as operations
@@ -57,6 +58,10 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
         faulthandler.enable()  # it ends one that hangs by SIGABRT: then each thread says where it stands
     logbook.to_stderr(Path(log_path(state_dir)))
     settings, before = config.load(config_path), None
+    if personal and settings.shared:
+        raise NotAllowed(
+            f"{config_path} is of a shared master, which does not run", "its administrator starts it (docs/service.md)"
+        )
     while True:
         try:
             after = _serve(settings, state_dir, over, systemd)
@@ -100,6 +105,7 @@ def _serve(
     if is_confined() and any(node.connection == "local" for node in settings.nodes):
         what = "this process may gain no privileges, so sudo and setuid programs fail in the jobs of this machine"
         log.warning("%s; of a service: install it again, it sees then that this machine is a node", what)
+    _open_to(state_dir, settings)
     policies = load_policies(settings)  # may be refused, and then nothing is open yet
     store = Store.open(state_dir / "mgpu.db")
     store.listen(logbook.happened)
@@ -137,6 +143,20 @@ def _serve(
         if not stays:
             log.info("master of %s ends; jobs run on", state_dir)
     return ANEW if master.restarting else master.successor
+
+
+def _open_to(state_dir: Path, settings: Config) -> None:
+    """Of a shared master, all may pass through its folder to the socket, and see nothing else of it. Raises
+    StoreError."""
+    if not settings.shared:
+        return
+    if Path(socket_path(state_dir)).parent != state_dir:
+        raise StoreError(f"{state_dir}: too long for a socket in it", "name a shorter master.state_dir")
+    with suppress(PermissionError):  # root's: it is as root wants it
+        state_dir.chmod(0o711)
+    for folder in (state_dir, *state_dir.parents):
+        if not folder.stat().st_mode & 0o001:
+            log.warning("%s: others cannot enter it, so they do not reach this master: chmod o+x", folder)
 
 
 def _identities(paths: Iterable[Path]) -> list[tuple[int, int] | None]:

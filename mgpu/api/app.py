@@ -22,6 +22,7 @@ from mgpu.api.connection import KEYRING, PASSES, NoToken, caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.ops import (
+    audit,
     cancel,
     chosen,
     drain,
@@ -42,7 +43,7 @@ from mgpu.ops import (
     trees,
     update,
 )  # fmt: skip
-from mgpu.ops.context import Context
+from mgpu.ops.context import Caller, Context
 
 BODY_LIMIT = 8 << 20
 TREE_PIECE_B = 1 << 18
@@ -125,48 +126,61 @@ class _Routes:
 
     def table(self) -> list[web.RouteDef]:
         return [
-            web.get("/v1/status", self._status),
-            web.post("/v1/stop", self._stop),
-            web.post("/v1/reload", self._reload),
-            web.post("/v1/restart", self._restart),
-            web.get("/v1/tokens", self._list_tokens),
-            web.post("/v1/tokens", self._create_token),
-            web.post("/v1/tokens/{token}/revoke", self._revoke_token),
-            web.post("/v1/jobs", self._submit),
-            web.post("/v1/jobs/test", self._test_only),
-            web.get("/v1/jobs", self._list_jobs),
-            web.post("/v1/cancel", self._cancel),
-            web.post("/v1/signal", self._signal),
-            web.post("/v1/hold", self._hold),
-            web.post("/v1/release", self._release),
-            web.post("/v1/requeue", self._requeue),
-            web.get("/v1/jobs/{job}", self._show_job),
-            web.get("/v1/jobs/{job}/why", self._why),
-            web.post("/v1/jobs/{job}/update", self._update),
-            web.get("/v1/jobs/{job}/output", self._output),
-            web.get("/v1/jobs/{job}/stream", self._stream),
-            web.post("/v1/preflight", self._preflight),
-            web.get("/v1/trees", self._tree_limits),
-            web.get("/v1/trees/{digest}", self._find_tree),
-            web.put("/v1/trees/{digest}", self._receive_tree),
-            web.get("/v1/nodes", self._list_nodes),
-            web.get("/v1/nodes/{node}", self._show_node),
-            web.post("/v1/nodes/{node}/probe", self._probe),
-            web.get("/v1/nodes/{node}/residue", self._residue),
-            web.post("/v1/nodes/{node}/clean", self._clean),
-            web.post("/v1/nodes/{node}/drain", self._drain),
-            web.post("/v1/nodes/{node}/resume", self._resume),
-            web.get("/v1/nodes/{node}/lost", self._lost),
-            web.post("/v1/nodes/{node}/down", self._give_up),
-            web.get("/v1/nodes/{node}/hostkeys", self._host_keys),
-            web.post("/v1/nodes/{node}/trust", self._trust),
+            web.get("/v1/status", self._status, name="status"),
+            web.post("/v1/stop", self._stop, name="stop"),
+            web.post("/v1/reload", self._reload, name="reload"),
+            web.post("/v1/restart", self._restart, name="restart"),
+            web.get("/v1/tokens", self._list_tokens, name="tokens"),
+            web.post("/v1/tokens", self._create_token, name="token-create"),
+            web.post("/v1/tokens/{token}/revoke", self._revoke_token, name="token-revoke"),
+            web.post("/v1/jobs", self._submit, name="submit"),
+            web.post("/v1/jobs/test", self._test_only, name="test-only"),
+            web.get("/v1/jobs", self._list_jobs, name="queue"),
+            web.post("/v1/cancel", self._cancel, name="cancel"),
+            web.post("/v1/signal", self._signal, name="signal"),
+            web.post("/v1/hold", self._hold, name="hold"),
+            web.post("/v1/release", self._release, name="release"),
+            web.post("/v1/requeue", self._requeue, name="requeue"),
+            web.get("/v1/jobs/{job}", self._show_job, name="show-job"),
+            web.get("/v1/jobs/{job}/why", self._why, name="why"),
+            web.post("/v1/jobs/{job}/update", self._update, name="update"),
+            web.get("/v1/jobs/{job}/output", self._output, name="logs"),
+            web.get("/v1/jobs/{job}/stream", self._stream, name="follow"),
+            web.post("/v1/preflight", self._preflight, name="preflight"),
+            web.get("/v1/trees", self._tree_limits, name="tree-limits"),
+            web.get("/v1/trees/{digest}", self._find_tree, name="find-tree"),
+            web.put("/v1/trees/{digest}", self._receive_tree, name="send-tree"),
+            web.get("/v1/audit", self._audit, name="audit"),
+            web.get("/v1/nodes", self._list_nodes, name="nodes"),
+            web.get("/v1/nodes/{node}", self._show_node, name="show-node"),
+            web.post("/v1/nodes/{node}/probe", self._probe, name="probe"),
+            web.get("/v1/nodes/{node}/residue", self._residue, name="residue"),
+            web.post("/v1/nodes/{node}/clean", self._clean, name="node-clean"),
+            web.post("/v1/nodes/{node}/drain", self._drain, name="node-drain"),
+            web.post("/v1/nodes/{node}/resume", self._resume, name="node-resume"),
+            web.get("/v1/nodes/{node}/lost", self._lost, name="lost-jobs"),
+            web.post("/v1/nodes/{node}/down", self._give_up, name="node-down"),
+            web.get("/v1/nodes/{node}/hostkeys", self._host_keys, name="host-keys"),
+            web.post("/v1/nodes/{node}/trust", self._trust, name="trust"),
         ]
 
     @web.middleware
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Only those this master is for, and only if they mean the same configuration; how it is and that it should end
         may be said in any case: that is the way out."""
-        context, caller = self._context, caller_of(request)
+        caller = caller_of(request)
+        try:
+            self._require_ours(request, caller)
+            return await handler(request)
+        except NotAllowed as error:
+            named = request.match_info
+            what = (named.route.name or "a request").replace("-", " ")
+            where = named.get("job", ""), named.get("node", "")
+            await self._run(audit.refused, self._context, caller, what, where, error)
+            raise
+
+    def _require_ours(self, request: web.Request, caller: Caller) -> None:
+        context = self._context
         if not context.serves(caller):
             raise NotAllowed(
                 f"this master serves uid {context.owner_uid} alone", "start your own: any mgpu command does"
@@ -180,7 +194,6 @@ class _Routes:
                 "`mgpu stop` ends that one (jobs run on), the next command starts one with this; or name the same with "
                 "--config, or keep both with another --state-dir",
             )
-        return await handler(request)
 
     async def close(self, _app: web.Application) -> None:
         for pool in (self._quick, self._wide):
@@ -229,10 +242,11 @@ class _Routes:
         return web.json_response(await self._run(outlook.test_only, self._context, caller_of(request), body))
 
     async def _list_jobs(self, request: web.Request) -> web.Response:
-        wanted = jobs.parse_filter(request.query, caller_of(request))
+        caller = caller_of(request)
+        wanted = jobs.parse_filter(request.query, caller)
         start = request.query.get("start") == "1"
         # made into text in the thread too: a long list would hold up everybody else here
-        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, wanted, start)))
+        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, caller, wanted, start)))
         return web.Response(text=text, content_type="application/json")
 
     async def _cancel(self, request: web.Request) -> web.Response:
@@ -257,10 +271,10 @@ class _Routes:
 
     async def _show_job(self, request: web.Request) -> web.Response:
         ways = request.query.get("ways") == "1"
-        return web.json_response(await self._run(jobs.show_job, self._context, _job(request), ways))
+        return web.json_response(await self._run(jobs.show_job, self._context, caller_of(request), _job(request), ways))
 
     async def _why(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(jobs.why, self._context, _job(request)))
+        return web.json_response(await self._run(jobs.why, self._context, caller_of(request), _job(request)))
 
     async def _update(self, request: web.Request) -> web.Response:
         body = await _body(request)
@@ -301,18 +315,21 @@ class _Routes:
             incoming.close()
         return web.json_response({"digest": digest}, status=HTTPStatus.CREATED)
 
-    async def _list_nodes(self, _request: web.Request) -> web.Response:
-        return web.json_response(await self._run(nodes.list_nodes, self._context))
+    async def _audit(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(audit.list_entries, self._context, caller_of(request), request.query))
+
+    async def _list_nodes(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._run(nodes.list_nodes, self._context, caller_of(request)))
 
     async def _show_node(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(nodes.show_node, self._context, _node(request)))
+        return web.json_response(await self._run(nodes.show_node, self._context, caller_of(request), _node(request)))
 
     async def _probe(self, request: web.Request) -> web.Response:
         """However long the node takes, no thread waits for it: a hundred may be asked at once."""
-        name = _node(request)
-        begun = await self._run_widely(nodes.begin_probe, self._context, caller_of(request), name)
+        caller, name = caller_of(request), _node(request)
+        begun = await self._run_widely(nodes.begin_probe, self._context, caller, name)
         failure = await asyncio.wrap_future(begun)
-        return web.json_response(await self._run_widely(nodes.probed, self._context, name, failure))
+        return web.json_response(await self._run_widely(nodes.probed, self._context, caller, name, failure))
 
     async def _preflight(self, request: web.Request) -> web.Response:
         body = await _body(request)

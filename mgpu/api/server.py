@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import grp
 import logging
 import os
 import secrets
@@ -47,7 +48,7 @@ class Server:
     def __init__(self, context: Context, path: Path) -> None:
         self._context = context
         self._path = path
-        self._mode = 0o600 if context.personal else 0o666
+        self._mode, self._gid = access(context)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="api", daemon=True)
@@ -104,7 +105,7 @@ class Server:
             await asyncio.sleep(0.01)  # aborted connections close their sockets in the loop's next turns
 
     async def _listen(self, runner: web.AppRunner) -> web.SockSite:
-        site = web.SockSite(runner, listen(self._path, self._mode), backlog=BACKLOG)
+        site = web.SockSite(runner, listen(self._path, self._mode, self._gid), backlog=BACKLOG)
         await site.start()
         found = self._path.stat()
         self._identity = (found.st_dev, found.st_ino)
@@ -124,9 +125,18 @@ class Server:
                 self._path.unlink()
 
 
-def listen(path: Path, mode: int) -> socket.socket:
-    """A socket that listens at `path` with that mode. It gets both in a private folder and is then moved to its place:
-    at no moment, and under no umask, can anybody else connect to it or nobody at all. Raises StoreError."""
+def access(context: Context) -> tuple[int, int]:
+    """Mode and group of the socket; -1 = whichever group it gets."""
+    group = context.config.socket_group
+    if context.personal or not group:
+        return (0o600 if context.personal else 0o666), -1
+    return 0o660, grp.getgrnam(group).gr_gid
+
+
+def listen(path: Path, mode: int, gid: int = -1) -> socket.socket:
+    """A socket that listens at `path` with that mode and group (-1 = any). It gets all that in a private folder and is
+    then moved to its place: at no moment, and under no umask, can anybody else connect to it or nobody at all. Raises
+    StoreError."""
     if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
         raise StoreError(f"{path}: not a socket: it is in the way", "move it away, or name another --state-dir")
     if len(os.fsencode(path)) > PATH_LIMIT:
@@ -137,6 +147,8 @@ def listen(path: Path, mode: int) -> socket.socket:
     try:
         folder.mkdir(mode=0o700)
         listener.bind(str(made))
+        if gid >= 0:
+            os.chown(made, -1, gid)
         made.chmod(mode)
         listener.listen(BACKLOG)
         made.replace(path)

@@ -16,6 +16,7 @@ from mgpu.lean_typing import NamedTuple
 
 CONFIG_NAME = "cluster_config.yaml"
 ELSEWHERE = "ssh://"
+SOCKET = "mgpu.sock"
 SYSTEM_CONFIG = "/etc/mgpu/" + CONFIG_NAME
 # sun_path holds 108 bytes with the final NUL; some systems hold 104.
 SOCKET_PATH_LIMIT_B = 100
@@ -26,7 +27,8 @@ NETWORK_FILE_SYSTEMS = (
 
 
 class Location(NamedTuple):
-    """What a command works with. `personal`: start a master here when none answers."""
+    """What a command works with. `personal`: start a master here when none answers; not for a state directory of
+    somebody else's, who serves all from there."""
 
     config: str
     state_dir: str
@@ -53,12 +55,15 @@ def locate(
         return elsewhere(url, given)
     found, warnings = find_config(config, environ, system_config)
     folder = find_state_dir(state_dir, found, environ, read_state_dir)
-    uids = (os.getuid(), 0) if os.getuid() else (0,)
     if url:
         named = bool(config or environ.get("MGPU_CONFIG"))
-        endpoint = Endpoint(master_socket(url), found if named else None, uids)
+        path = master_socket(url)
+        endpoint = Endpoint(path, found if named else None, who_may_answer(os.path.dirname(path)))
         return Location(found, folder, endpoint, False, warnings)
-    return Location(found, folder, Endpoint(socket_path(folder), found, uids), True, warnings)
+    uids = who_may_answer(folder)
+    ours = uids[0] == os.getuid()
+    path = socket_path(folder) if ours else os.path.join(folder, SOCKET)
+    return Location(found, folder, Endpoint(path, found if ours else found or None, uids), ours, warnings)
 
 
 def elsewhere(url: str, given: list[str]) -> Location:
@@ -164,13 +169,33 @@ def config_home(environ: Mapping[str, str]) -> str:
 def socket_path(state_dir: str | os.PathLike[str]) -> str:
     """Where the master of a state directory listens: in it, or, if that path is too long for a socket, in a folder
     under /tmp that only we can enter. Master and client both ask here."""
-    path = os.path.join(os.path.abspath(state_dir), "mgpu.sock")
+    path = os.path.join(os.path.abspath(state_dir), SOCKET)
     if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT_B:
         return path
     import hashlib
 
     name = hashlib.sha256(os.fsencode(os.path.realpath(state_dir))).hexdigest()[:32]
     return os.path.join(private_folder(f"/tmp/mgpu-{os.getuid()}"), f"{name}.sock")
+
+
+def who_may_answer(folder: str) -> tuple[int, ...]:
+    """The uids whose master may listen in that folder: ours and root's; or, instead of ours, its owner's, where nobody
+    but that owner and root could have put it there."""
+    me = os.getuid()
+    real = os.path.realpath(folder)
+    try:
+        owner = os.stat(real).st_uid
+        above = real
+        while owner not in (me, 0):
+            facts = os.stat(above)
+            if facts.st_uid not in (owner, 0) or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                break
+            if above == "/":
+                return (owner, 0)
+            above = os.path.dirname(above)
+    except OSError:  # not there yet, or not to be looked at
+        pass
+    return (me, 0) if me else (0,)
 
 
 def master_socket(url: str) -> str:

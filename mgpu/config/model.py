@@ -16,6 +16,8 @@ from mgpu.core.model import NodeName
 from mgpu.core.plan import NO_LIMITS, AccountFacts, Bounds, ExternalPolicy, Limits, NodeFacts, PartitionFacts
 from mgpu.core.ports import PORTS
 
+Privacy = Literal["full", "names", "none"]
+
 DAY_S = 86_400
 OUTPUT_MAX = 10 << 30  # bytes
 SHIP_MAX = 100 << 20  # bytes
@@ -79,12 +81,15 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`path` None = no file: this machine is the only node. `idle_exit_s` infinite = a master never exits by itself."""
+    """`path` None = no file: this machine is the only node. `idle_exit_s` infinite = a master never exits by itself.
+    `shared`: it serves all, or all of `socket_group`."""
 
     path: Path | None
     nodes: tuple[NodeConfig, ...]
     cluster_name: str = "mgpu"
     state_dir: Path | None = None
+    shared: bool = False
+    socket_group: str = ""
     idle_exit_s: float = 600.0
     listen: Listen | None = None
     partitions: Mapping[str, PartitionConfig] = field(default_factory=dict)
@@ -92,6 +97,7 @@ class Config:
     fair_share: FairShare = field(default_factory=FairShare)
     user_limits: Limits = NO_LIMITS
     admins: tuple[str, ...] = ()  # besides root and who runs the master
+    privacy: Privacy = "full"  # what others than admins see of jobs that are not theirs
     heartbeat_interval_s: float = 30.0
     timeout_s: float = 60.0
     login_timeout_s: float = 30.0

@@ -15,6 +15,7 @@ from mgpu.config.values import (
     Age,
     Count,
     Environment,
+    Group,
     Hours,
     Jump,
     KeyFile,
@@ -24,7 +25,6 @@ from mgpu.config.values import (
     Login,
     Logins,
     Maintenance,
-    Mode,
     Name,
     Names,
     PlanningS,
@@ -117,8 +117,9 @@ class Cluster(Section):
 
 
 class Master(Section):
-    mode: Mode = "personal"
+    mode: Literal["personal", "shared"] = "personal"
     state_dir: LocalPath | None = None
+    socket_group: Group = ""
     idle_exit: SecondsOrNever = 600.0
     run_as: Literal["service", "submitter"] = "service"
     via: Literal["login", "sudo"] = "login"
@@ -150,6 +151,18 @@ class Master(Section):
             raise ValueError("tls: false, and yet a tls_certificate: leave one of them out")
         tls = beyond or bool(self.tls) or self.tls_certificate is not None
         return Listen(host, self.port or PORT, tls, self.tls_certificate, self.tls_key)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_for_all(cls, data: Any) -> Any:
+        """Of a shared one. Its users find it by the same words, whosever home they have."""
+        said = data if isinstance(data, dict) else {}
+        if said.get("mode") != "shared":
+            if said.get("socket_group"):
+                raise ValueError("socket_group means nothing unless mode is shared")
+        elif not said.get("state_dir") or str(said["state_dir"]).startswith("~"):
+            raise ValueError("mode shared needs a state_dir that all can enter, and in no home: /var/lib/mgpu")
+        return data
 
 
 class LimitsOf(Section):
@@ -248,6 +261,7 @@ class Settings(Section):
     accounts: dict[Name, Account] = {}
     admins: Logins = []
     users: Users = {}
+    privacy: Literal["full", "names", "none"] = "full"
     networking: Networking = Networking()
     scheduling: Scheduling = Scheduling()
     retries: Retries = Retries()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo
 
@@ -87,10 +88,12 @@ def _program(text: str) -> str:
     return text
 
 
-def _mode(text: str) -> str:
-    if text == "shared":
-        raise ValueError("'shared' is not available yet: leave mode out, or write personal")
-    return text
+def _group(name: str) -> str:
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        raise ValueError(f"there is no group {name!r} on this machine") from None
+    return name
 
 
 def _port_range(value: Any) -> tuple[int, int]:
@@ -223,7 +226,7 @@ SecondsOrNever = Annotated[float, reading(times.seconds_or_never), Field(gt=0)]
 SizeBytes = Annotated[int, reading(_size)]
 LimitS = Annotated[int | None, reading(_limit)]
 PlanningS = Annotated[int, reading(_planning)]
-Mode = Annotated[Literal["personal"], reading(_mode)]
+Group = Annotated[str, reading(_group)]
 Hours = Annotated[float, reading(_hours), Field(ge=0)]
 Age = Annotated[float, reading(times.seconds_or_never), Field(ge=0)]
 PortRange = Annotated[tuple[int, int], PlainValidator(_port_range)]

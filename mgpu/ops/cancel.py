@@ -24,7 +24,7 @@ def cancel(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
     def drop(writer: Writer, of: Job, indices: Indices, mark: str) -> None:
         _drop(writer, caller, of, indices, mark)
 
-    return change_chosen(context, caller, payload, Act("cancelled", "cancel it", change, in_row=drop))
+    return change_chosen(context, caller, payload, Act("cancel", "cancelled", "cancel it", change, in_row=drop))
 
 
 def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:

@@ -14,6 +14,7 @@ from mgpu.core.array import Indices, Reference, parse_reference, shown_id
 from mgpu.core.errors import MgpuError, RequestError
 from mgpu.core.model import Job, JobId, JobState
 from mgpu.ops.arrays import make_tasks, require_index
+from mgpu.ops.audit import refused_job
 from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_states
 from mgpu.ops.render import Json
@@ -31,11 +32,13 @@ class AlreadyEnded(MgpuError):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What is done to each job: `change` does it, or raises MgpuError. `done`: the key of the answer that lists them,
-    `may` reads like "cancel it". Without ids, jobs of `scope` and `states` are meant; of an array that is named as a
-    whole too. `in_row` does it to tasks of an array that are still to come; None = each becomes a job of its own.
-    `gone`: those that were cancelled before they began are meant too. `held`: without ids, those alone that are."""
+    """What is done to each job: `change` does it, or raises MgpuError. `word`: what the audit calls it, `done`: the key
+    of the answer that lists them, `may` reads like "cancel it". Without ids, jobs of `scope` and `states` are meant; of
+    an array that is named as a whole too. `in_row` does it to tasks of an array that are still to come; None = each
+    becomes a job of its own. `gone`: those that were cancelled before they began are meant too. `held`: without ids,
+    those alone that are."""
 
+    word: str
     done: str
     may: str
     change: Callable[[Writer, Job, str], None]
@@ -96,6 +99,8 @@ def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], 
                 _change(w, job, target.indices, act, mark)
             except MgpuError as refused:
                 refusals.append(_refusal(target, refused))
+                if isinstance(target, _Target) and (entry := refused_job(caller, act.word, target.job.job_id, refused)):
+                    w.audit(entry)
             else:
                 done.setdefault(target.shown)
                 told.append(target.job.job_id)

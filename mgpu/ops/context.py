@@ -200,8 +200,11 @@ class Context:
     control: Control
     started: float
     owner_uid: int
-    personal: bool = True
     keyring: Keyring = field(default_factory=Keyring)
+
+    @property
+    def personal(self) -> bool:
+        return not self.config.shared
 
     @property
     def trees(self) -> Trees:

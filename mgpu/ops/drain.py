@@ -48,7 +48,7 @@ def _order(context: Context, caller: Caller, name: str, payload: Mapping[str, An
     context.control.order(config.name, order)
     context.waker.wake()
     after = _stored(context, config.name)
-    shown = show_node(context, name)
+    shown = show_node(context, caller, name)
     return {
         "node_id": config.name,
         "gpus": list(gpus.values()),

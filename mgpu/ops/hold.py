@@ -26,7 +26,7 @@ def hold(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
         writer.save_job(held, job)
         writer.audit(caller.entry("hold", job_id=job.job_id, detail=mark))
 
-    return change_chosen(context, caller, payload, Act("held", "hold it", change, states=_WAITING))
+    return change_chosen(context, caller, payload, Act("hold", "held", "hold it", change, states=_WAITING))
 
 
 def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:
@@ -37,7 +37,7 @@ def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         writer.save_job(lifecycle.release(job), job)
         writer.audit(caller.entry("release", job_id=job.job_id, detail=mark))
 
-    act = Act("released", "release it", change, states=_WAITING, held=True)
+    act = Act("release", "released", "release it", change, states=_WAITING, held=True)
     return change_chosen(context, caller, payload, act)
 
 

@@ -17,6 +17,7 @@ from mgpu.ops.arrays import find, first_that_waits, is_next
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.login import logins
 from mgpu.ops.named import call_by_name
+from mgpu.ops.privacy import Sight, sight_of
 from mgpu.ops.render import Json
 from mgpu.store.reading import JobFilter, Scope
 
@@ -26,21 +27,26 @@ MOST = 100_000
 MOST_NAMES = 300
 
 
-def list_jobs(context: Context, wanted: JobFilter, start: bool = False) -> Json:
+def list_jobs(context: Context, caller: Caller, wanted: JobFilter, start: bool = False) -> Json:
     """`start`: also when and where each that waits is expected to start."""
+    sight = sight_of(context, caller)
+    allowed = sight.may_ask(wanted)
+    if allowed is None:
+        return {"jobs": []}
     with context.store.read() as r:
-        jobs = r.jobs(wanted)
+        jobs = r.jobs(allowed)
         parts = r.parts_of_jobs(job.job_id for job in jobs)
     waits = context.control.waits()
     rows = [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]
     call_by_name(context, rows, "detail")
+    rows = [sight.of(job, row) for job, row in zip(jobs, rows, strict=True)]
     if start:
         starts = outlook.expected(context)
         rows = [{**row, **outlook.told(starts.get(job.job_id))} for row, job in zip(rows, jobs, strict=True)]
     return {"jobs": rows}
 
 
-def show_job(context: Context, named: Reference, ways: bool = False) -> Json:
+def show_job(context: Context, caller: Caller, named: Reference, ways: bool = False) -> Json:
     """The job as in the list, and each of its attempts; of an array how many of its tasks are in which state. `ways`:
     of one that runs also how to log in where it does."""
     with context.store.read() as r:
@@ -67,7 +73,7 @@ def show_job(context: Context, named: Reference, ways: bool = False) -> Json:
     call_by_name(context, trouble, "text")
     call_by_name(context, (shown,), "detail")
     shown["device_trouble"] = [one["text"] for one in trouble]
-    return shown
+    return sight_of(context, caller).of(job, shown)
 
 
 def _device_trouble(context: Context, job_id: JobId) -> list[str]:
@@ -80,19 +86,20 @@ def _device_trouble(context: Context, job_id: JobId) -> list[str]:
     ]
 
 
-def why(context: Context, named: Reference) -> Json:
+def why(context: Context, caller: Caller, named: Reference) -> Json:
     """Why the job waits, with each node's reason; or where it runs; or how it ended."""
     with context.store.read() as r:
         job = find(r, named)
         asked, job = job, first_that_waits(r, job) or job
         parts = r.parts(job.job_id, job.attempt)
         first = is_next(r, job)
-    answer = {**_why(context, job, parts, first), "job_id": shown_id(asked)}
+    sight = sight_of(context, caller)
+    answer = {**_why(context, sight, job, parts, first), "job_id": shown_id(asked)}
     call_by_name(context, (answer, *answer["nodes"]), "detail", "reason")
-    return answer
+    return sight.of(job, answer)
 
 
-def _why(context: Context, job: Job, parts: list[Part], first: bool) -> Json:
+def _why(context: Context, sight: Sight, job: Job, parts: list[Part], first: bool) -> Json:
     """`first`: what is told of an array is told of it."""
     wait = context.control.waits().get(job.job_id)
     answer: Json = {
@@ -103,7 +110,12 @@ def _why(context: Context, job: Job, parts: list[Part], first: bool) -> Json:
         "nodes": [],
     }
     if job.state is JobState.PENDING:
-        return {**answer, **_waiting(job, wait), **outlook.of(context, job), **({} if first else outlook.told(None))}
+        return {
+            **answer,
+            **_waiting(job, wait),
+            **outlook.of(context, sight, job),
+            **({} if first else outlook.told(None)),
+        }
     if not job.detail:
         answer["detail"] = _where(context, job, parts) if job.state is JobState.RUNNING else _how_it_ended(job)
     answer["nodes"] = [{"node": part.node, "reason": part.reason} for part in parts if part.reason]

@@ -16,20 +16,21 @@ from mgpu.core.plan import NodeView
 from mgpu.ops import render
 from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
 from mgpu.ops.named import call_by_name
+from mgpu.ops.privacy import sight_of
 from mgpu.ops.render import Json
 from mgpu.store.reading import JobFilter
 
 
-def list_nodes(context: Context) -> Json:
+def list_nodes(context: Context, caller: Caller) -> Json:
     """In the inventory's order."""
-    return {"nodes": _rendered(context, context.config.nodes)}
+    return {"nodes": _rendered(context, caller, context.config.nodes)}
 
 
-def show_node(context: Context, name: str) -> Json:
-    return _rendered(context, [context.node_config(name)])[0]
+def show_node(context: Context, caller: Caller, name: str) -> Json:
+    return _rendered(context, caller, [context.node_config(name)])[0]
 
 
-def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
+def _rendered(context: Context, caller: Caller, configs: Sequence[NodeConfig]) -> list[Json]:
     # the views first: just after a start they are worth waiting for, and then the rows are the newer ones too
     views = {view.name: view for view in context.control.views()}
     holding = {device.job_id for config in configs if (view := views.get(config.name)) for device in view.devices}
@@ -42,7 +43,11 @@ def _rendered(context: Context, configs: Sequence[NodeConfig]) -> list[Json]:
         jobs = {job.job_id: job for job in r.jobs(JobFilter(scope="all", ids=ids))} if ids else {}
     now = clock.now()
     found = [render.node(config, stored[config.name], views.get(config.name), jobs, now) for config in configs]
+    sight = sight_of(context, caller)
     for node in found:
+        devices = view.devices if (view := views.get(node["node_id"])) else ()
+        holders = [None if device.job_id is None else jobs.get(device.job_id) for device in devices]
+        node["gpus"] = [sight.on_gpu(holder, gpu) for holder, gpu in zip(holders, node["gpus"], strict=True)]
         if node["node_id"] in twins:
             other, uuid = twins[node["node_id"]]
             shared = _shared(stored[node["node_id"]], stored[other], uuid)
@@ -86,9 +91,9 @@ def begin_probe(context: Context, caller: Caller, name: str) -> Future[str]:
     return context.control.probe(config.name)
 
 
-def probed(context: Context, name: str, failure: str) -> Json:
+def probed(context: Context, caller: Caller, name: str, failure: str) -> Json:
     """The node after that look."""
-    return {**show_node(context, name), "probe_failure": failure or None}
+    return {**show_node(context, caller, name), "probe_failure": failure or None}
 
 
 def lost_on(context: Context, caller: Caller, name: str) -> Json:

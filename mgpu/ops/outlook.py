@@ -20,6 +20,7 @@ from mgpu.core.schedule import plan
 from mgpu.core.sooner import sooner
 from mgpu.ops.arrays import read_facts
 from mgpu.ops.context import Caller, Context, find_job
+from mgpu.ops.privacy import Sight
 from mgpu.ops.render import Json, moment
 from mgpu.ops.submit import known_facts, read_job
 from mgpu.store.reading import JobFilter, Reader
@@ -69,7 +70,7 @@ def _place(part: PlacedPart) -> Json:
     return {"node": part.node, "devices": list(part.devices)}
 
 
-def of(context: Context, job: Job) -> Json:
+def of(context: Context, sight: Sight, job: Job) -> Json:
     """What `why` tells of a job that waits, beside the reasons."""
     seen, policies = context.control.what_if()
     if all(one.job_id != job.job_id for one in pending(seen)):  # held, or behind another job
@@ -79,7 +80,7 @@ def of(context: Context, job: Job) -> Json:
         **told(expected_starts(seen, policies).get(job.job_id)),
         "ahead": ahead_of(seen, job.job_id),
         "sooner": sooner(seen, job.job_id, policies),
-        "holders": _holders(context, _in_its_way(context, job, seen.nodes), ends),
+        "holders": _holders(context, sight, _in_its_way(context, job, seen.nodes), ends),
     }
 
 
@@ -113,13 +114,13 @@ def _holding(job: Job, nodes: Sequence[NodeView]) -> list[JobId]:
     return sorted({job_id for job_id in held if job_id is not None})
 
 
-def _holders(context: Context, jobs: Sequence[JobId], ends: Mapping[JobId, float]) -> list[Json]:
+def _holders(context: Context, sight: Sight, jobs: Sequence[JobId], ends: Mapping[JobId, float]) -> list[Json]:
     with context.store.read() as r:
         found = sorted((find_job(r, job_id) for job_id in jobs), key=lambda job: job.job_id)
     rows = [
         {
             "job_id": shown_id(job),
-            "user": job.user,
+            "user": job.user if sight.knows(job.uid) else "",
             "gpus_until": moment(ends.get(job.job_id)),
             "time_limit_s": job.spec.time_limit_s,
         }

@@ -44,7 +44,7 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         require_still_there(context, of)
         _revive(writer, caller, of, indices, mark, hold)
 
-    act = Act("requeued", "queue it again", change, scope="all", in_row=revive, gone=True)
+    act = Act("requeue", "requeued", "queue it again", change, scope="all", in_row=revive, gone=True)
     return change_chosen(context, caller, payload, act)
 
 

@@ -42,7 +42,9 @@ def signal(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
         else:
             wanted.append(job)
 
-    answer = change_chosen(context, caller, payload, Act("signalled", "signal it", change, states=(JobState.RUNNING,)))
+    answer = change_chosen(
+        context, caller, payload, Act(WHAT, "signalled", "signal it", change, states=(JobState.RUNNING,))
+    )
     came = context.control.signal([(job.job_id, f"{_whom(job, batch, full)}{number}") for job in wanted])
     mark = f"request {parse_request_id(payload)}"
     with context.store.write() as w:

@@ -30,6 +30,7 @@ from mgpu.core.dependency import Fact
 from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobSpec, JobState, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
+from mgpu.store.audits import AuditFilter, newest_first
 from mgpu.store.rows import columns, from_row, from_same_row
 from mgpu.store.statement import Statement
 
@@ -310,19 +311,13 @@ class Reader:
         """What was used until then is left out."""
         return map(Used._make, _USED.run(self._driver, {"since": since, "now": now}))
 
-    def audits(
-        self, job_id: JobId | None = None, node: NodeName | None = None, what: str = "", limit: int = 100
-    ) -> list[Audit]:
-        """The newest `limit` that match, oldest of them first."""
-        table = tables.audit
-        query = select(*columns(Audit, table)).order_by(table.c.audit_id.desc()).limit(limit)
-        if job_id is not None:
-            query = query.where(table.c.job_id == job_id)
-        if node is not None:
-            query = query.where(table.c.node == node)
-        if what:
-            query = query.where(table.c.what == what)
-        return [from_row(Audit, row) for row in self._connection.execute(query)][::-1]
+    def audits(self, job_id: JobId | None = None, node: NodeName | None = None, what: str = "") -> list[Audit]:
+        """The newest hundred that match, oldest of them first."""
+        return self.audited(AuditFilter(what=what, job_ids=() if job_id is None else (job_id,), node=node))
+
+    def audited(self, wanted: AuditFilter) -> list[Audit]:
+        """Oldest first."""
+        return [from_row(Audit, row) for row in self._connection.execute(newest_first(wanted))][::-1]
 
     def _all(self, kind: Callable[..., T], statement: Statement, **values: Any) -> list[T]:
         return [from_row(kind, row) for row in statement.run(self._driver, values)]

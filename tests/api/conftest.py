@@ -219,6 +219,11 @@ class Served:
         self.server = Server(self.context, self.path)
         self.server.start()
 
+    def restart_shared(self, **changes: Any) -> None:
+        """As a shared master; `privacy` and the like are changes of the configuration."""
+        ours = {name: changes.pop(name) for name in ("owner_uid",) if name in changes}
+        self.restart(config=replace(self.context.config, shared=True, **changes), **ours)
+
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         answer = http.request(self.endpoint, method, path, body)
         return answer.status, json.loads(answer.body)

@@ -78,6 +78,6 @@ def test_what_cannot_be_meant_is_refused(served: Served, body: dict[str, object]
 
 def test_only_operators_may(served: Served) -> None:
     assert served.ask("POST", "/v1/nodes/gpu03/drain", {})[0] == 404
-    served.restart(owner_uid=served.context.owner_uid + 1, personal=False)
+    served.restart_shared(owner_uid=served.context.owner_uid + 1)
     status, _ = served.ask("POST", f"{NODE}/drain", {})
     assert status == (200 if served.context.owner_uid == 1 else 403)  # root always may

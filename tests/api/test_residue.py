@@ -77,7 +77,7 @@ def test_refusals(served: Served) -> None:
     served.desk.unreachable.add(NODES[0])
     status, answer = served.ask("GET", f"/v1/nodes/{NODES[0]}/residue")
     assert (status, answer["error"]["message"]) == (503, f"{NODES[0]}: no route to host")
-    served.restart(owner_uid=served.context.owner_uid + 1, personal=False)
+    served.restart_shared(owner_uid=served.context.owner_uid + 1)
     if served.context.owner_uid == 1:  # root may everything
         return
     for path in ("residue", "clean"):

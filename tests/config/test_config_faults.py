@@ -70,7 +70,7 @@ NAME_RULE = "letters, digits and . _ - only, at most 63"
         ("cluster: lab\n", ["1:10: cluster: must be a mapping (key: value)"]),
         ("cluster: {name: [a]}\n", ["1:17: cluster.name: must be text"]),
         # --- values
-        ("master: {mode: shared}\n", ["1:16: master.mode: 'shared' is not available yet: leave mode out, or write personal"]),
+        ("master: {mode: shared}\n", ["1:9: master: mode shared needs a state_dir that all can enter, and in no home: /var/lib/mgpu"]),
         ("master: {idle_exit: soon}\n", ["1:21: master.idle_exit: 'soon' is no time: write it like 30, 30s, 10m, 2h, 1d or 1:30:00"]),
         ("networking: {timeout: 0}\n", ["1:23: networking.timeout: must be more than 0, not 0"]),
         ("networking: {timeout: [1]}\n", ["1:23: networking.timeout: must be a time"]),

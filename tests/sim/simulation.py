@@ -264,7 +264,7 @@ class Simulation:
         if self._master is None:
             return None
         master, now = self._master, self.world.now()
-        context = Context(self._store, self._spool, self._config, master, master, now, ADMIN.uid, personal=False)
+        context = Context(self._store, self._spool, self._config, master, master, now, ADMIN.uid)
         self.world.lag = FIRST_PROBES_S  # whoever asks has waited for the first probes
         try:
             return operation(context)

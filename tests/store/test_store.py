@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, Audit, DeviceUuid, JobState, NodeName, NodeState, Request
 from mgpu.core.observation import Node, Observation
+from mgpu.store.audits import AuditFilter
 from mgpu.store.filesystem import disk_fault
 from mgpu.store.reading import JobFilter
 from mgpu.store.store import Store
@@ -212,7 +213,7 @@ def test_nodes_and_audit(store):
     with store.read() as r:
         assert r.nodes() == [Node(NodeName("a")), seen]
         assert r.node(NODE) == seen
-        assert [entry.at for entry in r.audits(node=NODE, limit=2)] == [3.0, 4.0]
+        assert [entry.at for entry in r.audited(AuditFilter(node=NODE, limit=2))] == [3.0, 4.0]
         assert r.audits(node=NodeName("a")) == []
         assert r.audits(what="notice") == []
 
