@@ -27,8 +27,8 @@ from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError, NotAllowed, StoreError
 from mgpu.master.entering import Entering
 from mgpu.master.master import Master
+from mgpu.ops import exports, tokens, trees
 from mgpu.ops import reload as operations
-from mgpu.ops import tokens, trees
 from mgpu.ops.context import Caller, Context
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -121,6 +121,7 @@ def _serve(
     master.load()
     trees.tidy(context)
     tokens.load(context)
+    exports.tidy(context)
     server.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
     systemd.tell("READY=1", f"STATUS=mgpu {mgpu.__version__}, {len(settings.nodes)} nodes")

@@ -38,6 +38,7 @@ COMMANDS = {
     "preflight": ("mgpu.cli.preflight:preflight", "Whether nodes can run a job together."),
     "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
     "simulate": ("mgpu.cli.simulate:simulate", "Replay a job log through the planner."),
+    "audit": ("mgpu.cli.audit:audit", "Who did what, and what was refused."),
     "config": ("mgpu.cli.config:config", "Check the configuration."),
     "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),
     "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),

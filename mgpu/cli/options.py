@@ -73,6 +73,11 @@ SURROUNDINGS = [
         repeated=True,
     ),
     Option(
+        "--export-file",
+        "FILE",
+        "Variables from this file on the node: lines of NAME=VALUE, or as `env -0` writes them.",
+    ),
+    Option(
         "--ship",
         "[=DIR]",
         "Send the git work tree (or DIR) along and run in it; without git all but what .mgpuignore names.",

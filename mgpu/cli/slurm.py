@@ -104,7 +104,6 @@ REFUSED = [
     Option("--container", "PATH", "mgpu starts no containers: let the script do it"),
     Option("--container-id", "ID", "mgpu starts no containers: let the script do it"),
     Option("--deadline", "TIME", "mgpu keeps no deadlines: -t limits how long it runs"),
-    Option("--export-file", "FILE", "mgpu reads no file of variables: give them with --export NAME=VALUE"),
     Option("--uid", "USER", "a job is its submitter's: submit it as that user"),
     Option("--gid", "GROUP", "a job runs with the groups of its account: leave it out"),
     Option("--gpus-per-socket", "N", "sockets are not counted: -G or --gpus-per-node say how many GPUs"),

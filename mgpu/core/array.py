@@ -260,7 +260,7 @@ def task_of(array: Job, index: int) -> Job:
 def lean(spec: JobSpec, index: int) -> JobSpec:
     """Without what all tasks have in common, but for how many may run; of an array of lines, with the task's own."""
     cap = array_of(spec.array).cap
-    spec = replace(spec, env={}, array=f"%{cap}" if cap else "")
+    spec = replace(spec, env={}, exports="", array=f"%{cap}" if cap else "")
     if spec.command.form is CommandForm.LINES:
         return replace(spec, command=Command(CommandForm.SHELL, (line(spec.command.script, index),)))
     return replace(spec, command=replace(spec.command, script=""))
@@ -268,7 +268,7 @@ def lean(spec: JobSpec, index: int) -> JobSpec:
 
 def whole(spec: JobSpec, of_array: JobSpec) -> JobSpec:
     """As it is launched."""
-    spec = replace(spec, env=of_array.env, array=of_array.array)
+    spec = replace(spec, env=of_array.env, exports=of_array.exports, array=of_array.array)
     if spec.command.form is not CommandForm.SCRIPT:
         return spec
     return replace(spec, command=replace(spec.command, script=of_array.command.script))

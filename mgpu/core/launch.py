@@ -14,7 +14,7 @@ from mgpu.core.environment import ASSUMED, environment
 from mgpu.core.gang import Gang
 from mgpu.core.launchers import LAUNCHERS, ends_with_rank_0
 from mgpu.core.model import CommandForm, Job, JobKind, Part, Tree
-from mgpu.core.shelltext import defaults, exports, quote
+from mgpu.core.shelltext import defaults, exports, exports_of_file, quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ done; unset mgpu_file"""
 def render(gang: Gang, world: NodeWorld) -> Launch:
     job, part, spec = gang.job, gang.part, gang.job.spec
     launcher = LAUNCHERS[spec.launcher]
-    around, shell = surroundings(world, spec.env, spec.virtual_env, spec.setup)
+    around, shell = surroundings(world, spec.env, spec.virtual_env, spec.setup, spec.export_file)
     batch = spec.kind is JobKind.BATCH
     requeue = batch and spec.requeue
     lines = [
@@ -94,11 +94,13 @@ def render(gang: Gang, world: NodeWorld) -> Launch:
 
 
 def surroundings(
-    world: NodeWorld, env: Mapping[str, str], virtual_env: str = "", setup: str = ""
+    world: NodeWorld, env: Mapping[str, str], virtual_env: str = "", setup: str = "", export_file: str = ""
 ) -> tuple[list[str], str]:
-    """What comes before anything of ours, and the shell for it, as in a Launch."""
+    """What comes before anything of ours, and the shell for it, as in a Launch. The nearer to the job it was said, the
+    later it is set."""
     texts = [text for text in (LOGIN if world.login_shell else "", world.setup, setup) if text.strip()]
-    lines = [*exports({**world.env, **env}), *_virtual_env(virtual_env), *map(_setup, texts)]
+    values = [*exports(world.env), *exports_of_file(export_file), *exports(env)]
+    lines = [*values, *_virtual_env(virtual_env), *map(_setup, texts)]
     return lines, "bash" if texts else "sh"
 
 

@@ -198,8 +198,8 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What was asked for; only the limit may change later. `env` are the exported values; `time_limit_s` None = no
-    limit."""
+    """What was asked for; only the limit may change later. `env` are the exported values: stored apart, under the name
+    `exports` ("" = there are none). `time_limit_s` None = no limit."""
 
     command: Command
     request: Request
@@ -229,6 +229,8 @@ class JobSpec:
     tree: Tree | None = None
     launcher: LauncherName = LauncherName.NONE
     tasks_per_node: int | None = None  # of the command, side by side on each node; None = it is started once there
+    exports: str = ""
+    export_file: str = ""  # on the node, of more values; "" = none
     gpus_per_task: int | None = None  # which it then sees alone; None = all those of its node
 
     @property

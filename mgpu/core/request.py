@@ -46,12 +46,12 @@ _OPTIONS = (
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
     *("exclusive", "setup", "cpus_per_task", "mem", "account", "kill_on_disconnect", "input"),
-    *("launcher", "ntasks_per_node", "ntasks", "gpus_per_task"),
+    *("launcher", "ntasks_per_node", "ntasks", "gpus_per_task", "export_file"),
 )
 # Given, they say something: an empty one is a variable that is not set. What is not here says so in its own words.
 _NEVER_EMPTY = (
     *("time", "partition", "policy", "chdir", "output", "error", "array", "kill_on_invalid_dep", "gpu_mem", "mem"),
-    *("account", "begin", "input", "launcher"),
+    *("account", "begin", "input", "launcher", "export_file"),
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -129,6 +129,7 @@ def parse_submission(
         input=given,
         launcher=launcher,
         tasks_per_node=tasks,
+        export_file=read.line(options, "export_file"),
         gpus_per_task=parse_share(options, launcher, tasks, ask.sizes),
     )
     return spec, notices + account_notices + array_notices + env_notices + retry_notices + tree_notices(spec)

@@ -16,6 +16,48 @@ def exports(values: Mapping[str, str]) -> list[str]:
     return [f"export {name}={quote(value)}" for name, value in values.items()]
 
 
+_FILE = r"""
+mgpu_odd() { printf '%s\n' "mgpu: --export-file $mgpu_file: $1" >&2; }
+[ -f "$mgpu_file" ] && [ -r "$mgpu_file" ] || {
+  mgpu_odd "no file that can be read on this node: the command is not run"; exit 2
+}
+# of values that may hold line ends, these become \001 while they are read
+if [ "$(tr -dc '\000' <"$mgpu_file" | wc -c)" -gt 0 ]; then
+  mgpu_text=$(tr '\000\n' '\n\001' <"$mgpu_file")
+else
+  mgpu_text=$(cat -- "$mgpu_file")
+fi
+mgpu_soh=$(printf '\001') mgpu_number=0
+while IFS= read -r mgpu_line; do
+  mgpu_number=$((mgpu_number + 1))
+  mgpu_name=${mgpu_line%%=*} mgpu_value=${mgpu_line#*=}
+  mgpu_name=${mgpu_name#export }
+  case $mgpu_line in
+  '' | '#'*) continue ;;
+  *=*) ;;
+  *) mgpu_name= ;;
+  esac
+  case $mgpu_name in
+  '' | [0-9]* | *[!A-Za-z0-9_]* | mgpu_*) mgpu_odd "passed over, as it is no NAME=VALUE: line $mgpu_number"; continue ;;
+  esac
+  case $mgpu_value in
+  *"$mgpu_soh"*) mgpu_value=$(printf '%s.' "$mgpu_value" | tr '\001' '\n'); mgpu_value=${mgpu_value%.} ;;
+  esac
+  export "$mgpu_name=$mgpu_value"
+done <<mgpu_end
+$mgpu_text
+mgpu_end
+unset -f mgpu_odd
+unset mgpu_file mgpu_text mgpu_soh mgpu_number mgpu_line mgpu_name mgpu_value
+"""
+
+
+def exports_of_file(path: str) -> list[str]:
+    """Of lines `NAME=VALUE`, the values as they stand there (an `export` before them, empty lines and those that begin
+    with # are passed over); or with NUL between them, as `env -0` writes them and Slurm's --export-file has them."""
+    return [f"mgpu_file={quote(path)}", _FILE.strip()] if path else []
+
+
 def defaults(values: Mapping[str, str]) -> list[str]:
     """Where nobody has set them; of plain letters and signs."""
     return [f'export {name}="${{{name}-{value}}}"' for name, value in values.items()]

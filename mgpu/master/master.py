@@ -89,7 +89,7 @@ class Master:
         threads = threads or SystemThreads()
         wake, ports = self.inbox.wake, config.master_ports
         preflight = Preflight(self._links, threads, clock, ports, wake, self._seen, config.preflight)
-        self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees, preflight)
+        self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees, store.exports, preflight)
         self._collector = Collector(self._links, spool, self.inbox, threads)
         # what these alone answer for, of the Control protocol
         residues = Residues(self._links, threads)

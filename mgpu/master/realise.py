@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from mgpu.core import launch
+from mgpu.core.errors import StoreError
 from mgpu.core.gang import Gang
 from mgpu.core.lifecycle import START_HANGS, News, PartEvent
 from mgpu.core.meeting import Meeting
@@ -19,6 +20,7 @@ from mgpu.master.link import Known, NodeLink
 from mgpu.master.links import Links
 from mgpu.master.preflight import Preflight, why_not
 from mgpu.remote.runner import Refusal
+from mgpu.store.exports import Exports
 from mgpu.store.trees import Trees
 
 LOOK_SOON_S = 1.0  # while something begins or ends
@@ -44,8 +46,10 @@ class Realiser:
         inbox: Inbox,
         renumbered: Callable[[NodeName], bool],
         trees: Trees,
+        exports: Exports,
         preflight: Preflight,
     ) -> None:
+        self._exports = exports
         self._trees = trees
         self._preflight = preflight
         self._links = links
@@ -144,14 +148,24 @@ class Realiser:
         if meeting.failed:
             link.refuse(known, Refusal(why_not(meeting), FailureClass.NETWORK), first)
             return
-        self._limits.started(part.key, item.job.spec.time_limit_s)
-        link.start(known, self._launch(item, part, link, meeting.addresses), first, self._tree(item.job))
+        try:
+            job = self._with_values(item.job)
+        except StoreError as error:
+            link.refuse(known, Refusal(f"{error.message}: {error.hint}", FailureClass.DIRECTORY), first)
+            return
+        self._limits.started(part.key, job.spec.time_limit_s)
+        link.start(known, self._launch(item, job, part, link, meeting.addresses), first, self._tree(job))
 
     def _first_request(self, key: PartKey) -> bool:
         assert self._asked is not None
         first = key not in self._asked
         self._asked.add(key)
         return first
+
+    def _with_values(self, job: Job) -> Job:
+        """Raises StoreError."""
+        spec = job.spec
+        return replace(job, spec=replace(spec, env=self._exports.read(spec.exports))) if spec.exports else job
 
     def _tree(self, job: Job) -> Callable[[], tuple[BinaryIO, int]] | None:
         tree = job.spec.tree
@@ -169,14 +183,14 @@ class Realiser:
         news = News(part.key, PartEvent.STOP_WANTED, now, stop=START_HANGS, reason="the start hangs")
         self._inbox.put(Heard(part.node, (news,)))
 
-    def _launch(self, item: Running, part: Part, link: NodeLink, addresses: tuple[str, ...]) -> launch.Launch:
+    def _launch(self, item: Running, job: Job, part: Part, link: NodeLink, addresses: tuple[str, ...]) -> launch.Launch:
         config = link.config
         world = launch.NodeWorld(
             config.workdir, config.setup, config.env, self._renumbered(part.node), config.login_shell
         )
         links = [self._links.get(other.node) for other in item.parts]
         interfaces = tuple(link.config.network_interface if link else "" for link in links)
-        gang = Gang(item.job, item.attempt, part, item.parts, addresses, interfaces)
+        gang = Gang(job, item.attempt, part, item.parts, addresses, interfaces)
         return launch.render(gang, world)
 
     def _is_new(self, what: str, key: PartKey) -> bool:

@@ -19,7 +19,8 @@ from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_states
 from mgpu.ops.render import Json
 from mgpu.ops.submit import parse_request_id
-from mgpu.store.reading import JobFilter, Reader, Scope
+from mgpu.store.filters import JobFilter, Scope
+from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
 MOST_IDS = 100_000

@@ -19,7 +19,7 @@ from mgpu.ops.login import logins
 from mgpu.ops.named import call_by_name
 from mgpu.ops.privacy import Sight, sight_of
 from mgpu.ops.render import Json
-from mgpu.store.reading import JobFilter, Scope
+from mgpu.store.filters import JobFilter, Scope
 
 SCOPES = ("active", "ended", "all")
 ENDED_LIMIT = 1000  # of the newest, unless the caller says otherwise: a history has no end

@@ -16,7 +16,7 @@ from mgpu.core.plan import DeviceState
 from mgpu.meters import Histogram, Meters, Probes
 from mgpu.ops.context import Context
 from mgpu.ops.status import disk
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 from mgpu.store.tables import REVISION
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

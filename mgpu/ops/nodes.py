@@ -18,7 +18,7 @@ from mgpu.ops.context import Caller, Context, HostKey, record, require_operator
 from mgpu.ops.named import call_by_name
 from mgpu.ops.privacy import sight_of
 from mgpu.ops.render import Json
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 
 
 def list_nodes(context: Context, caller: Caller) -> Json:

@@ -23,7 +23,8 @@ from mgpu.ops.context import Caller, Context, find_job
 from mgpu.ops.privacy import Sight
 from mgpu.ops.render import Json, moment
 from mgpu.ops.submit import known_facts, read_job
-from mgpu.store.reading import JobFilter, Reader
+from mgpu.store.filters import JobFilter
+from mgpu.store.reading import Reader
 
 Open = tuple[tuple[JobId, bool], ...]  # as core.dependency.still_open says it
 FRESH_S = 5.0

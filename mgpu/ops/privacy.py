@@ -13,7 +13,7 @@ from mgpu.config.model import Privacy
 from mgpu.core.model import Job
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 
 _NAMES_ALONE: Json = {"command": [], "detail": "", "dependency": "", "device_trouble": []}
 _NOBODY: Json = {"name": "", "user": "", "account": "", "stop": "", "held": ""}

@@ -12,12 +12,11 @@ from mgpu.core import payload as read
 from mgpu.core.array import Indices, Reference, common, never_began, render_reference, shown_id, to_come
 from mgpu.core.errors import RequestError
 from mgpu.core.model import Job, JobKind, JobState
-from mgpu.ops import arrays
+from mgpu.ops import arrays, exports, trees
 from mgpu.ops.chosen import Act, change_chosen, said_before
 from mgpu.ops.circles import way_back
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
-from mgpu.ops.trees import require_still_there
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
 
@@ -31,7 +30,7 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
     def change(writer: Writer, job: Job, mark: str) -> None:
         if said_before(writer, job, "requeue", mark):
             return
-        require_still_there(context, job)
+        _require_all_there(context, job)
         after = _again(writer, job, caller)
         if hold:
             after = lifecycle.hold_next(after, caller.user, admin=job.uid != caller.uid)
@@ -41,11 +40,17 @@ def requeue(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
         writer.audit(caller.entry("requeue", job_id=job.job_id, detail=mark))
 
     def revive(writer: Writer, of: Job, indices: Indices, mark: str) -> None:
-        require_still_there(context, of)
+        _require_all_there(context, of)
         _revive(writer, caller, of, indices, mark, hold)
 
     act = Act("requeue", "requeued", "queue it again", change, scope="all", in_row=revive, gone=True)
     return change_chosen(context, caller, payload, act)
+
+
+def _require_all_there(context: Context, job: Job) -> None:
+    """What came with it is still to be had."""
+    trees.require_still_there(context, job)
+    exports.require_still_there(context, job)
 
 
 def _revive(writer: Writer, caller: Caller, of: Job, indices: Indices, mark: str, hold: bool) -> None:

@@ -14,7 +14,7 @@ from mgpu.core.plan import DeviceState
 from mgpu.meters import Meters
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 
 LOGIN_VARIABLES = ("HOME", "PATH", "SSH_AUTH_SOCK")  # what decides where the master gets in; they hold no secret
 

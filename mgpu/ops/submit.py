@@ -20,6 +20,7 @@ from mgpu.core.request import parse_submission
 from mgpu.ops.arrays import name_rows
 from mgpu.ops.begin import parse_begin
 from mgpu.ops.context import Caller, Context
+from mgpu.ops.exports import put_apart
 from mgpu.ops.limits import require_possible, require_room
 from mgpu.ops.trees import require_there
 from mgpu.ops.zone import zone_named
@@ -47,20 +48,31 @@ def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Subm
         return _known(known, caller, payload)
     job, notices = read_job(context, caller, payload, request_id)
     require_there(context, caller.uid, job.spec.tree)
-    with context.store.write() as w:
-        require_room(context, w, job.spec, job.user)
-        job = _with_rows(w, job)
-        notices += _dependency_notices(w, job)
-        job_id, created = w.add_job(job)
-        if created:
-            w.audit(caller.entry("submit", job_id=job_id, detail=job.spec.name), replace(job, job_id=job_id))
-        else:
-            known = w.job(job_id)
+    job = put_apart(context, job)
+    try:
+        job_id, known, notices = _store(context, caller, job, notices)
+    except BaseException:
+        context.store.exports.drop(job.spec.exports)
+        raise
     if known is not None:
+        context.store.exports.drop(job.spec.exports)
         return _known(known, caller, payload)
     context.control.attendance.expect(replace(job, job_id=job_id))
     context.waker.wake()
     return Submitted(job_id, notices, created=True)
+
+
+def _store(context: Context, caller: Caller, job: Job, notices: list[str]) -> tuple[JobId, Job | None, list[str]]:
+    """Its number, the job that the same request made before (None = this one is new), and notices."""
+    with context.store.write() as w:
+        require_room(context, w, job.spec, job.user)
+        job = _with_rows(w, job)
+        notices = notices + _dependency_notices(w, job)
+        job_id, created = w.add_job(job)
+        if not created:
+            return job_id, w.job(job_id), notices
+        w.audit(caller.entry("submit", job_id=job_id, detail=job.spec.name), replace(job, job_id=job_id))
+    return job_id, None, notices
 
 
 def require_manners(context: Context, caller: Caller, spec: JobSpec, most: int = 0, least: int = 0) -> None:

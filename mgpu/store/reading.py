@@ -2,70 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    Select,
     and_,
     bindparam,
     func,
-    literal,
     literal_column,
-    or_,
     select,
-    text,
 )
-from sqlalchemy.sql.expression import ScalarSelect
 
 from mgpu.core import codec
-from mgpu.core.array import Reference, each, whole
+from mgpu.core.array import whole
 from mgpu.core.dependency import Fact
 from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobSpec, JobState, NodeName, Part
 from mgpu.core.observation import Node
 from mgpu.store import tables
 from mgpu.store.audits import AuditFilter, newest_first
+from mgpu.store.filters import JobFilter, conditions, each_of, given_jobs
 from mgpu.store.rows import columns, from_row, from_same_row
 from mgpu.store.statement import Statement
 
 T = TypeVar("T")
-Scope = Literal["active", "ended", "all"]
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs. Empty = not filtered by that. `node` = the current or last attempt has a part there; `ids` are rows'
-    numbers, `named` is what somebody calls jobs. `limit` keeps the oldest of the active jobs, else the newest: of
-    those that ended the last to do so. `gone`: where CANCELLED is among the states, arrays as well that are in another,
-    of which tasks were cancelled before they began."""
-
-    scope: Scope = "active"
-    user: str = ""
-    partition: str = ""
-    node: str = ""
-    name: str = ""
-    states: tuple[JobState, ...] = ()
-    ids: tuple[JobId, ...] = ()
-    named: tuple[Reference, ...] = ()
-    limit: int | None = None
-    gone: bool = False
-
-
-def _given_jobs() -> ScalarSelect[Any] | Select[Any]:
-    """The ids of the parameter `ids` (see `_each`), since the number of parameters is limited."""
-    return select(func.json_each(bindparam("ids")).table_valued("value").c.value)
-
-
-# An array whose tasks are all jobs of their own has nothing more to show in a list.
-_SHOWS_ITSELF = text("(rest IS NULL OR rest <> '' OR (dropped <> '' AND state NOT IN ('PENDING', 'RUNNING')))")
 _SMALL_SPEC = 4096
-_MOST_RANGES = 50  # in one expression: SQLite takes no deep ones
 _SPEC, _ARRAY_ID = ([column.name for column in columns(Job, tables.jobs)].index(name) for name in ("spec", "array_id"))
 
 _jobs = select(*columns(Job, tables.jobs))
@@ -78,18 +42,18 @@ _j, _a, _p = tables.jobs.c, tables.attempts.c, tables.parts.c
 
 _JOB = Statement(_jobs.where(_j.job_id == bindparam("job_id")))
 _JOB_OF_REQUEST = Statement(_jobs.where(_j.request_id == bindparam("request_id")))
-_GIVEN_PENDING = Statement(_jobs.where(tables.PENDING, _j.job_id.in_(_given_jobs())))
-_GIVEN_NAMES = Statement(select(_j.uid, _j.name).where(_j.job_id.in_(_given_jobs())).distinct())
-_FACTS = Statement(select(_j.job_id, _j.state, _j.start_time, _j.end_time).where(_j.job_id.in_(_given_jobs())))
+_GIVEN_PENDING = Statement(_jobs.where(tables.PENDING, _j.job_id.in_(given_jobs())))
+_GIVEN_NAMES = Statement(select(_j.uid, _j.name).where(_j.job_id.in_(given_jobs())).distinct())
+_FACTS = Statement(select(_j.job_id, _j.state, _j.start_time, _j.end_time).where(_j.job_id.in_(given_jobs())))
 _TASK_IDS = Statement(
-    select(_j.job_id, _j.array_id, _j.array_index).where(_j.job_id.in_(_given_jobs()), _j.array_id.is_not(None))
+    select(_j.job_id, _j.array_id, _j.array_index).where(_j.job_id.in_(given_jobs()), _j.array_id.is_not(None))
 )
 _NAMESAKES = Statement(
     select(_j.job_id, _j.state, func.coalesce(_j.array_id, _j.job_id))
     .where(tables.ACTIVE, _j.uid == bindparam("uid"), _j.name == bindparam("name"))
     .order_by(_j.job_id)
 )
-_SPECS = Statement(select(_j.job_id, _j.spec).where(_j.job_id.in_(_given_jobs())))
+_SPECS = Statement(select(_j.job_id, _j.spec).where(_j.job_id.in_(given_jobs())))
 _ATTENDED = Statement(_jobs.where(tables.ACTIVE, tables.ATTENDED))
 _PENDING = Statement(_jobs.where(tables.PENDING).order_by(_j.job_id))
 _TASK = Statement(_jobs.where(_j.array_id == bindparam("array_id"), _j.array_index == bindparam("array_index")))
@@ -111,7 +75,7 @@ _PARTS_OF_OPEN_ATTEMPTS = Statement(
     _parts.join(_open, and_(_p.job_id == _open.c.job_id, _p.attempt == _open.c.attempt))
 )
 _CURRENT_PARTS = Statement(
-    _parts.join(tables.jobs, and_(_p.job_id == _j.job_id, _p.attempt == _j.attempt)).where(_j.job_id.in_(_given_jobs()))
+    _parts.join(tables.jobs, and_(_p.job_id == _j.job_id, _p.attempt == _j.attempt)).where(_j.job_id.in_(given_jobs()))
 )
 
 
@@ -161,21 +125,21 @@ class Reader:
         order = (_j.job_id.desc(),) if newest_kept else (_j.job_id,)
         if wanted.scope == "ended":
             order = (_j.end_time.desc(), *order)
-        query = _jobs.where(*_conditions(wanted)).order_by(*order).limit(wanted.limit)
+        query = _jobs.where(*conditions(wanted)).order_by(*order).limit(wanted.limit)
         found = [from_row(Job, row) for row in self._connection.execute(query)]
         return found[::-1] if newest_kept else found
 
     def pending_of(self, job_ids: Iterable[JobId]) -> list[Job]:
         """Those of these that wait, in any order."""
-        return self._all(Job, _GIVEN_PENDING, ids=_each(job_ids))
+        return self._all(Job, _GIVEN_PENDING, ids=each_of(job_ids))
 
     def names(self, job_ids: Iterable[JobId]) -> set[tuple[int, str]]:
         """Whose these are, and how they are called, as `namesakes` takes it."""
-        return {(uid, name) for uid, name in _GIVEN_NAMES.run(self._driver, {"ids": _each(job_ids)})}
+        return {(uid, name) for uid, name in _GIVEN_NAMES.run(self._driver, {"ids": each_of(job_ids)})}
 
     def facts(self, job_ids: Iterable[JobId]) -> dict[JobId, Fact]:
         """Of those of these that there are."""
-        rows = _FACTS.run(self._driver, {"ids": _each(job_ids)})
+        rows = _FACTS.run(self._driver, {"ids": each_of(job_ids)})
         return {JobId(job_id): Fact(JobState(state), start, end) for job_id, state, start, end in rows}
 
     def namesakes(self, uid: int, name: str) -> list[tuple[JobId, JobState, JobId]]:
@@ -186,7 +150,7 @@ class Reader:
 
     def task_ids(self, job_ids: Iterable[JobId]) -> dict[JobId, tuple[JobId, int]]:
         """Array and index of those of these that are tasks."""
-        rows = _TASK_IDS.run(self._driver, {"ids": _each(job_ids)})
+        rows = _TASK_IDS.run(self._driver, {"ids": each_of(job_ids)})
         return {JobId(job_id): (JobId(array_id), index) for job_id, array_id, index in rows}
 
     def highest_exit_code(self, array_id: JobId) -> int | None:
@@ -231,7 +195,7 @@ class Reader:
 
     def count_by_state(self, wanted: JobFilter) -> dict[JobState, int]:
         """Of the jobs that pass (all of them, whatever the limit); a state that none is in is absent."""
-        query = select(_j.state, func.count()).where(*_conditions(wanted)).group_by(_j.state)
+        query = select(_j.state, func.count()).where(*conditions(wanted)).group_by(_j.state)
         return {JobState(state): count for state, count in self._connection.execute(query)}
 
     def attempt(self, job_id: JobId, number: int) -> Attempt | None:
@@ -263,14 +227,14 @@ class Reader:
         """Tasks of arrays with what they share: they are about to be launched, or run."""
         rows = _OPEN_JOBS.run(self._driver, {}).fetchall()
         arrays = {row[_ARRAY_ID] for row in rows} - {None}
-        shared = dict(_SPECS.run(self._driver, {"ids": _each(arrays)}).fetchall()) if arrays else {}
+        shared = dict(_SPECS.run(self._driver, {"ids": each_of(arrays)}).fetchall()) if arrays else {}
         for row in rows:
             yield _open_job(row) if row[_ARRAY_ID] is None else _open_task(row, shared[row[_ARRAY_ID]])
 
     def parts_of_jobs(self, job_ids: Iterable[JobId]) -> dict[JobId, list[Part]]:
         """The parts of each job's current or last attempt, by rank; a job without an attempt is absent."""
         found: dict[JobId, list[Part]] = {}
-        for part in self._all(Part, _CURRENT_PARTS, ids=_each(job_ids)):
+        for part in self._all(Part, _CURRENT_PARTS, ids=each_of(job_ids)):
             found.setdefault(part.job_id, []).append(part)
         return found
 
@@ -303,9 +267,24 @@ class Reader:
 
     def shipped(self) -> set[tuple[int, str]]:
         """(uid, digest) of the trees that jobs go by which are not over."""
-        digest = func.json_extract(tables.jobs.c.spec, literal_column("'$.tree.digest'"))
-        query = select(tables.jobs.c.uid, digest).where(tables.ACTIVE, digest.is_not(None)).distinct()
-        return {(int(uid), str(name)) for uid, name in self._connection.execute(query)}
+        return {(uid, digest) for uid, digest in self._said_by_active("tree.digest") if digest}
+
+    def exported(self) -> set[str]:
+        """The names of the values of jobs that are not over."""
+        return {name for _, name in self._said_by_active("exports") if name}
+
+    def _said_by_active(self, key: str) -> list[tuple[int, str | None]]:
+        """(uid, what the spec says there)."""
+        said = func.json_extract(tables.jobs.c.spec, literal_column(f"'$.{key}'"))
+        query = select(tables.jobs.c.uid, said).where(tables.ACTIVE).distinct()
+        return [(int(uid), value) for uid, value in self._connection.execute(query)]
+
+    def with_values(self) -> list[Job]:
+        """Those not over whose exported values stand in their rows, as older versions stored them."""
+        table = tables.jobs
+        there = func.instr(table.c.spec, literal_column("'\"env\":{}'")) == 0
+        query = select(*columns(Job, table)).where(tables.ACTIVE, there)
+        return [from_row(Job, row) for row in self._connection.execute(query)]
 
     def used_since(self, since: float, now: float) -> Iterator[Used]:
         """What was used until then is left out."""
@@ -345,51 +324,3 @@ def _task(row: tuple[Any, ...], of_array: str) -> Job:
 
 
 _same_task = lru_cache(maxsize=4096)(_task)
-
-
-def _conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
-    column = tables.jobs.c
-    conditions: list[Any] = []
-    if wanted.scope == "active":
-        conditions.append(tables.ACTIVE)
-    elif wanted.scope == "ended":
-        conditions.append(tables.ENDED)
-    for name in ("user", "partition", "name"):
-        if getattr(wanted, name):
-            conditions.append(column[name] == getattr(wanted, name))
-    with_gone = [column.dropped != ""] if wanted.gone and JobState.CANCELLED in wanted.states else []
-    if wanted.states:
-        conditions.append(or_(column.state.in_([str(state) for state in wanted.states]), *with_gone))
-    if wanted.named:
-        conditions.append(or_(*map(_is_named, wanted.named)))
-    if wanted.ids:
-        conditions.append(column.job_id.in_(_given_jobs().params(ids=_each(wanted.ids))))
-    else:
-        conditions.append(or_(_SHOWS_ITSELF, *with_gone))
-    if wanted.node:
-        part = tables.parts.c
-        there = select(part.rank).where(
-            part.job_id == column.job_id, part.attempt == column.attempt, part.node == wanted.node
-        )
-        conditions.append(there.exists())
-    return conditions
-
-
-def _is_named(named: Reference) -> ColumnElement[bool]:
-    """Itself, its tasks, or those of them that are meant."""
-    column = tables.jobs.c
-    if named.indices is None:
-        return or_(column.job_id == named.job_id, column.array_id == named.job_id)
-    if len(named.indices) > _MOST_RANGES:
-        listed = func.json_each(literal(json.dumps(list(each(named.indices))))).table_valued("value")
-        return and_(column.array_id == named.job_id, column.array_index.in_(select(listed.c.value)))
-    ranges = [
-        and_(column.array_index.between(one[0], one[-1]), (column.array_index - one[0]) % one.step == 0)
-        for one in named.indices
-    ]
-    return and_(column.array_id == named.job_id, or_(*ranges))
-
-
-def _each(ids: Iterable[JobId]) -> str:
-    """Many ids as one parameter, JSON."""
-    return json.dumps([int(job_id) for job_id in ids])

@@ -24,6 +24,7 @@ from mgpu.core.errors import StoreError
 from mgpu.core.lifecycle import Happening
 from mgpu.core.model import JobId
 from mgpu.store import tables
+from mgpu.store.exports import Exports
 from mgpu.store.filesystem import disk_fault, network_type
 from mgpu.store.group import Group
 from mgpu.store.reading import Reader
@@ -37,6 +38,7 @@ class Store:
 
     def __init__(self, path: Path, engine: Engine) -> None:
         self.path = path
+        self.exports = Exports(path.parent / "exports")
         self._engine = engine
         self._writing = engine.execution_options(mgpu_begin="BEGIN IMMEDIATE")
         self._one_writer = threading.Lock()
@@ -94,12 +96,15 @@ class Store:
             raise RuntimeError("a write inside a write would wait for itself")
         touched: set[JobId] = set()
         happenings: list[Happening] = []
+        spent: set[str] = set()
         try:
             with self._translated():
                 with self._in_turn() as group, group.turn() as writer:
-                    touched, happenings = writer.touched, writer.happenings
+                    touched, happenings, spent = writer.touched, writer.happenings, writer.spent
                     yield writer
                 group.over.result()
+            for name in spent:
+                self.exports.drop(name)
         finally:
             with self._touching:
                 self._touched |= touched

@@ -37,6 +37,7 @@ class Writer(Reader):
         super().__init__(connection)
         self.touched: set[JobId] = set()  # see Store.take_touched
         self.happenings: list[Happening] = []  # see Store.listen
+        self.spent: set[str] = set()  # exported values of jobs that are over
 
     def add_job(self, job: Job) -> tuple[JobId, bool]:
         """The id of the new job (`job.job_id` is not looked at) and True, or that of the job which the same request
@@ -58,6 +59,8 @@ class Writer(Reader):
         if before is not None and (job.state is not before.state or job.start_time != before.start_time):
             for happening in milestones(before, job, clock.now()):
                 self._tell(happening)
+        if job.state.final and job.spec.exports and job.array_id is None:  # those of a task are its array's
+            self.spent.add(job.spec.exports)
         if before is None or JobState.PENDING in (before.state, job.state) or _told_to_others(before, job):
             self.touched.add(job.job_id)
 

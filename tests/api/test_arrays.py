@@ -10,7 +10,7 @@ from mgpu.core.array import Reference, parse_reference
 from mgpu.core.model import JobId, JobState
 from mgpu.ops import arrays, cancel, output
 from mgpu.ops.context import Caller
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 from tests.api.conftest import Served, submission
 
 SCRIPT = {"form": "script", "words": ["x"], "script": "#!/bin/sh\ntrue\n", "script_name": "s.sh"}
@@ -170,9 +170,10 @@ def test_what_all_share_is_read_for_the_launch(served: Served) -> None:
     begin(served, array, 2)
     with served.store.read() as r:
         [(job, _, _)] = r.open_attempts()
-        assert (job.spec.command.script, job.spec.env) == (SCRIPT["script"], {"A": "1"})
+        assert job.spec.command.script == SCRIPT["script"]
+        assert served.store.exports.read(job.spec.exports) == {"A": "1"}
         stored = r.task(array, 2)
-    assert stored is not None and (stored.spec.command.script, stored.spec.env) == ("", {})
+    assert stored is not None and (stored.spec.command.script, stored.spec.exports) == ("", "")
 
 
 def test_a_line_each(served: Served) -> None:

@@ -148,7 +148,7 @@ def test_tokens_are_made_and_revoked_by_who_is_logged_in_alone(served):
 
 def test_nobody_makes_tokens_for_others_but_admins(served):
     other = Caller(4711, "mallory")
-    shared = replace(served.context, personal=False)
+    shared = replace(served.context, config=replace(served.context.config, shared=True))
     with pytest.raises(NotAllowed, match="make tokens for others"):
         tokens.create(shared, other, {"user": ME})
 

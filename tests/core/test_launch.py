@@ -65,6 +65,43 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+FROM_FILE = {
+    "lines": (
+        b"# mine\n\nexport A=a b\nB='x'=$(id)\nC=\nD=last",
+        {"A": b"a b", "B": b"'x'=$(id)", "C": b"", "D": b"last"},
+    ),
+    "as env -0": (b"A=a\nb\n\0B=#\0C= \0D=\\n\xff\0", {"A": b"a\nb\n", "B": b"#", "C": b" ", "D": b"\\n\xff"}),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("kind", FROM_FILE)
+def test_values_from_a_file_on_the_node(shell: str, kind: str, tmp_path: Path) -> None:
+    content, values = FROM_FILE[kind]
+    (tmp_path / "a 'file").write_bytes(content)
+    command = Command(SHELL, ('printf "%s\\0" "$A" "$B" "$C" "$D"; set | grep -c mgpu_ >&2',))
+    spec = {"export_file": str(tmp_path / "a 'file"), "env": {"D": "of --export"} if kind == "lines" else {}}
+    done = run(shell, rendered(command, spec=spec), tmp_path, {"A": "before"})
+    assert done.stdout.split(b"\0")[:-1] == [*list(values.values())[:3], b"of --export" if spec["env"] else values["D"]]
+    assert done.stderr == b"0\n"  # nothing of ours is left
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_line_that_is_none_is_told_without_its_words(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("A=1\nsecret\n2B=x\nB-C=x\nmgpu_name=x\nPATH;id=x\n")
+    done = run(shell, rendered(Command(SHELL, ("echo $A",)), spec={"export_file": str(tmp_path / "f")}), tmp_path)
+    assert done.stdout == b"1\n"
+    assert [line.rpartition(b" ")[2] for line in done.stderr.splitlines()] == [b"2", b"3", b"4", b"5", b"6"]
+    assert b"secret" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_the_file_the_command_is_not_run(shell: str, tmp_path: Path) -> None:
+    done = run(shell, rendered(Command(SHELL, ("echo ran",)), spec={"export_file": "no such"}), tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--export-file no such: no file that can be read on this node" in done.stderr
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(WORDS | NASTY, max_size=5), value=WORDS | NASTY)

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event
 
 from mgpu.core.errors import StoreError
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 from mgpu.store.store import Store
 from tests.store.stored_values import job
 

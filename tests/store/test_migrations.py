@@ -16,7 +16,7 @@ from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, DeviceUuid, JobId, JobState, NodeState
 from mgpu.core.observation import Mark, MarkKind, Node, Observation, Streak
 from mgpu.store import migrate, tables
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 from mgpu.store.store import Store
 from mgpu.store.writing import HoldConflict
 from tests.store.stored_values import NODE, job, part

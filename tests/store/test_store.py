@@ -16,7 +16,7 @@ from mgpu.core.model import AttemptState, Audit, DeviceUuid, JobState, NodeName,
 from mgpu.core.observation import Node, Observation
 from mgpu.store.audits import AuditFilter
 from mgpu.store.filesystem import disk_fault
-from mgpu.store.reading import JobFilter
+from mgpu.store.filters import JobFilter
 from mgpu.store.store import Store
 from mgpu.store.writing import HoldConflict
 from tests.store.stored_values import NODE, attempt, job, part, spec

@@ -1,4 +1,5 @@
-"""Who asked for what, from where, and what came of it, for good; tokens; how far events were told to `notify:`."""
+"""Who asked for what, from where, and what came of it, for good; tokens; how far events were told to `notify:`; no
+exported values in the rows of jobs that are over."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,6 +23,10 @@ def upgrade() -> None:
     op.add_column("meta", sa.Column("notified", sa.Integer, nullable=False, server_default="0"))
     # what happened before nobody asked to be told of
     op.execute("UPDATE meta SET notified = (SELECT coalesce(max(audit_id), 0) FROM audit)")
+    op.execute(
+        "UPDATE jobs SET spec = json_set(spec, '$.env', json('{}')) "
+        "WHERE state NOT IN ('PENDING', 'RUNNING') AND json_extract(spec, '$.env') <> '{}'"
+    )
     op.create_table(
         "tokens",
         sa.Column("token_id", sa.String, primary_key=True),
