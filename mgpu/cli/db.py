@@ -1,0 +1,131 @@
+"""mgpu db: the database file, beside a master that runs or without one."""
+
+from __future__ import annotations
+
+import sys
+
+from mgpu.cli.session import Session
+from mgpu.cli.syntax import Argument, Group, Option, command
+from mgpu.cli.text import clean, say
+from mgpu.client.http import MasterError
+from mgpu.client.lock import is_held, master_lock
+from mgpu.clock import monotonic
+from mgpu.lean_typing import Any
+
+COMMANDS = {
+    "backup": ("mgpu.cli.db:backup", "A copy of it, while the master goes on."),
+    "check": ("mgpu.cli.db:check", "Whether it agrees with itself."),
+    "vacuum": ("mgpu.cli.db:vacuum", "Give room back that it no longer needs."),
+    "migrate": ("mgpu.cli.db:migrate", "Bring it to this version's schema, or see whether that would go well."),
+}
+BACKUP_EXAMPLES = """
+Examples:
+  mgpu db backup                        beside the database, named by the time
+  mgpu db backup /backup/mgpu.db --force   replaces yesterday's
+"""
+CHECK_EXAMPLES = """
+Examples:
+  mgpu db check
+  mgpu db check --json
+"""
+MIGRATE_EXAMPLES = """
+Examples:
+  mgpu db migrate --dry-run   tried on a copy, which goes again
+  mgpu db migrate             the master does the same when it begins
+"""
+WORD_S = 2.0  # between two words about how far it is
+
+db = Group("db", "Back up, check, shrink and migrate the database.", COMMANDS)
+
+
+@command(
+    Argument("file", nargs="?"),
+    Option("--force", "", "Replace FILE if it is there."),
+    examples=BACKUP_EXAMPLES,
+)
+def backup(session: Session, /, file: str | None, force: bool) -> None:
+    """Copy the database into FILE (mode 0600), whether or not a master runs, and look through the copy. Output of jobs
+    is not part of it: that is in the spool beside."""
+    state_dir = session.location_here().state_dir
+    if file == "":
+        raise MasterError("bad_request", "FILE is empty", "leave it out, or name one", 2)
+    written = _asked("back_up", state_dir, file or "", force, Words())
+    told = {"file": str(written.path), "size_bytes": written.size, "schema": written.schema}
+    _tell(session, told, f"{written.path}: {written.size / 2**20:.1f} MiB, schema {written.schema}, looked through")
+
+
+@command(examples=CHECK_EXAMPLES)
+def check(session: Session, /) -> int:
+    """Look for damage, for rows that contradict each other, and for output of no job; changes nothing. The exit status
+    is 1 where something is wrong."""
+    from mgpu.cli import findings
+    from mgpu.core.finding import FAILURE, WARNING
+
+    found = _asked("check", session.location_here().state_dir, collect=True)
+    if session.json:
+        session.print_json({"findings": [one.as_json() for one in found]})
+    else:
+        session.print_lines([*findings.lines(found), findings.counted(found)])
+    return int(any(one.status in (FAILURE, WARNING) for one in found))
+
+
+@command(examples="\nExample:\n  mgpu db vacuum\n")
+def vacuum(session: Session, /) -> None:
+    """Write the file anew without what was removed. Beside a master that runs, only while it is small."""
+    state_dir = session.location_here().state_dir
+    if is_held(state_dir):
+        before, after = _asked("vacuum", state_dir, True)
+    else:
+        with master_lock(state_dir):
+            before, after = _asked("vacuum", state_dir, False)
+    words = f"{before / 2**20:.1f} MiB before, {after / 2**20:.1f} MiB now"
+    _tell(session, {"before_bytes": before, "after_bytes": after}, words)
+
+
+@command(Option("--dry-run", "", "Only try it, on a copy."), examples=MIGRATE_EXAMPLES)
+def migrate(session: Session, /, dry_run: bool) -> None:
+    """Bring the database to the schema of this version; a copy of it as it was stays beside it. A master that runs has
+    done that already."""
+    state_dir = session.location_here().state_dir
+    before, after = _asked("migrate", state_dir, True)
+    if not dry_run and before != after:
+        with master_lock(state_dir):
+            before, after = _asked("migrate", state_dir, False)
+    if before == after:
+        words = f"schema {after}: nothing to do"
+    elif dry_run:
+        words = f"would go from schema {before} to {after}: tried on a copy, which was sound afterwards"
+    else:
+        words = f"went from schema {before} to {after}; a copy of it as it was lies beside it"
+    _tell(session, {"from": before, "to": after, "changed": not dry_run and before != after}, words)
+
+
+def _asked(work: str, *details: Any, collect: bool = False) -> Any:
+    """Of mgpu.care. Raises MasterError."""
+    from mgpu import care
+    from mgpu.core.errors import MgpuError
+
+    try:
+        found = getattr(care, work)(*details)
+        return list(found) if collect else found
+    except MgpuError as error:
+        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+
+
+def _tell(session: Session, told: dict[str, Any], words: str) -> None:
+    if session.json:
+        session.print_json(told)
+    else:
+        print(clean(words))
+
+
+class Words:
+    """How far a copy is: now and then, for who looks on."""
+
+    def __init__(self) -> None:
+        self._due = monotonic() + WORD_S
+
+    def __call__(self, left: int, pages: int) -> None:
+        if monotonic() >= self._due and sys.stderr.isatty():
+            self._due = monotonic() + WORD_S
+            say(f"{100 * (pages - left) // max(1, pages)} % of {pages * 4096 >> 20} MiB")

@@ -1,0 +1,40 @@
+"""The database cared for by its command, beside a master that works and without one."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from tests.end_to_end.cluster import Cluster, until
+
+
+def test_beside_a_master(cluster: Cluster, tmp_path: Path) -> None:
+    job_id = cluster.submit("echo", "17")
+    cluster.await_job(job_id, "COMPLETED")
+    until("it is collected", lambda: cluster.output(job_id) == "17\n")
+    copy = tmp_path / "copy.db"
+    told = cluster.json("db", "backup", copy)
+    assert told == {"file": str(copy), "size_bytes": copy.stat().st_size, "schema": told["schema"]}
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert f"{copy} is there already" in cluster.refused("db", "backup", copy, code=2)
+    cluster("db", "backup", copy, "--force")
+    assert cluster("db", "check").told == []
+    cluster("db", "vacuum")
+    assert "nothing to do" in cluster("db", "migrate").out
+    assert cluster("srun", "echo", "again").out == "again\n"
+
+
+def test_without_one(cluster: Cluster, tmp_path: Path) -> None:
+    """With the copy in its place, numbers go on where they were."""
+    first = cluster.submit("true")
+    cluster.await_job(first, "COMPLETED")
+    cluster("stop")
+    copy = Path(cluster.json("db", "backup")["file"])
+    assert copy.parent == cluster.state_dir
+    (cluster.state_dir / "spool" / "4711" / "1").mkdir(parents=True)
+    found = cluster("db", "check", check=False)
+    assert found.code == 1
+    assert "spool/4711/1 is of no attempt that is known" in found.out
+    cluster("db", "vacuum")
+    copy.replace(cluster.state_dir / "mgpu.db")
+    assert cluster.submit("true") == first + 1
