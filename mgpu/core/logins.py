@@ -43,3 +43,27 @@ class Logins:
 
 def _whose(login: str) -> str:
     return "the administrators' login" if login == "root" else "mgpu's own login"
+
+
+_NOT_LET = "sudoers does not let mgpu become {login} there (docs/accounts.md has the line)"
+_SUDO = {  # what sudo, or the shell in its place, says -> what that means
+    "a password is required": _NOT_LET,
+    "not allowed": _NOT_LET,
+    "not in the sudoers": _NOT_LET,
+    "must have a tty": "sudo wants a terminal there (sudoers needs `Defaults:NAME !requiretty` for mgpu's login)",
+    "unknown user": "there is no account {login} there",
+    "not found": "sudo is not installed there",
+    "Unknown command": "sudo is not installed there",
+}
+
+
+def why_shut(user: str, login: str, sudo: bool, refused: bool, said: str) -> str:
+    """Why nothing of this user can start on a node, with what to do. `refused`: the login was, by its sshd. Without the
+    node's name: of many nodes the same is said once."""
+    if sudo:
+        means = next((means for words, means in _SUDO.items() if words in said), "mgpu cannot become {login} there")
+        return f"{means.format(login=login)}: {said}"
+    if not refused:
+        return f"mgpu cannot log in as {login}: {said}"
+    whom = user if user == login else f"{user} (as {login} there)"
+    return f"{whom} is not enrolled: {user} runs `mgpu enroll` once"

@@ -115,6 +115,7 @@ class NodeHolds:
 
     `tokens` and `sessions` are those of attempts that still hold something there; `elsewhere`, of those on other nodes,
     which may be this machine under another name. `asked`: each job's request, and how many GPUs it has there.
+    `accounts`: under which the job on a device runs, where that is not ours and its tokens cannot be read.
     """
 
     devices: Mapping[DeviceUuid, JobId] = field(default_factory=dict)
@@ -124,6 +125,7 @@ class NodeHolds:
     exclusive: JobId | None = None
     asked: Mapping[JobId, tuple[Request, int]] = field(default_factory=dict)
     elsewhere: Mapping[str, tuple[JobId, NodeName]] = field(default_factory=dict, compare=False)
+    accounts: Mapping[DeviceUuid, str] = field(default_factory=dict)
 
 
 class Backfill(Word):

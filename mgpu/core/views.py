@@ -70,7 +70,7 @@ def foreign(observation: Observation, uuid: DeviceUuid, holds: NodeHolds, extern
         if process.uuid == uuid
         # a job's own child that ended between two looks is no outsider
         and not (holder is not None and not process.exists and process.pid > 0)
-        and not (holder is not None and _job_of(process, holds) == holder)
+        and not (holder is not None and (_job_of(process, holds) == holder or _is_account_of(process, uuid, holds)))
         and _counts(process, external, alone)
     ]
 
@@ -248,6 +248,12 @@ def _job_of(process: GpuProcess, holds: NodeHolds) -> JobId | None:
     if process.token in holds.tokens:
         return holds.tokens[process.token]
     return None if process.session is None else holds.sessions.get(process.session)
+
+
+def _is_account_of(process: GpuProcess, uuid: DeviceUuid, holds: NodeHolds) -> bool:
+    """All that is known of it is whose it is, and that is whose job holds the device."""
+    unknown = not process.token and _job_of(process, holds) is None
+    return unknown and bool(process.user) and process.user == holds.accounts.get(uuid)
 
 
 def _counts(process: GpuProcess, external: ExternalPolicy, alone: bool) -> bool:

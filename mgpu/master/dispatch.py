@@ -17,6 +17,7 @@ from mgpu.core.plan import NodeView, Snapshot, Start, Wait
 from mgpu.core.policies import Policy
 from mgpu.master import planning
 from mgpu.master.board import Board
+from mgpu.master.doors import Doors
 from mgpu.master.link import NodeLink
 from mgpu.master.planning import Gone
 from mgpu.master.use import Use
@@ -36,7 +37,7 @@ class Dispatch:
         config: Config,
         store: Store,
         spool: Spool,
-        links: Mapping[NodeName, NodeLink],
+        doors: Doors,
         nodes: Mapping[NodeName, Node],
         policies: Mapping[str, Policy],
         clock: Clock,
@@ -44,7 +45,8 @@ class Dispatch:
         self._config = config
         self._store = store
         self._spool = spool
-        self._links = links
+        self._doors = doors
+        self._links = doors.links
         self._nodes = nodes
         self._policies = policies
         self._clock = clock
@@ -79,11 +81,14 @@ class Dispatch:
             self.waits, self.due = dict(barred), self._config.heartbeat_interval_s
             return board
         views = planning.answering(self.views, self._nodes, self._links, now)
-        snapshot = planning.snapshot(self._config, views, self._asked, board, now, self._use)
+        snapshot = self._doors.close(planning.snapshot(self._config, views, self._asked, board, now, self._use))
         later = [job.not_before - now for job in snapshot.later]
         self.due = min(later, default=self._config.heartbeat_interval_s)
+        self.due = min(self.due, self._doors.retry({batch.owner.user for batch in snapshot.batches if batch.owner}))
         plan = schedule.plan(snapshot, self._policies, self._memory)
+        unsure = self._unsure(plan.starts)
         ready, stale = planning.fresh(plan, self._nodes, self._links, now)
+        ready, stale = [start for start in ready if start.job_id not in unsure], {**unsure, **stale}
         if stale:
             self.looks = True
             self.due = min(self.due, planning.PATIENCE_S)
@@ -92,10 +97,23 @@ class Dispatch:
         self.waits = plan.waits.beside({**barred, **stale})
         return self._commit(ready, board, now) if ready else board
 
+    def _unsure(self, starts: Iterable[Start]) -> dict[JobId, Wait]:
+        """Those of which it has to be seen first whether their accounts can be entered."""
+        found = {}
+        for start in starts:
+            queued = self._waiting.get(start.job_id)
+            user = queued.user if queued else ""
+            if names := self._doors.unsure(user, [part.node for part in start.parts]) if user else []:
+                asked = f"{', '.join(names)}: asked whether jobs of {user} may run there"
+                found[start.job_id] = Wait("Probing", asked)
+        return found
+
     def _commit(self, ready: Sequence[Start], board: Board, now: float) -> Board:
         places = {name: self._place(name, link) for name, link in self._links.items()}
         taken = {item.attempt.port for item in board}
-        grounds = planning.Grounds(places, self._waiting.still, taken, self._config.master_ports)
+        grounds = planning.Grounds(
+            places, self._doors.account_of, self._waiting.still, taken, self._config.master_ports
+        )
         with self._store.write() as writer:
             tried = [planning.commit(writer, start, grounds, now) for start in ready]
             board = Board.read(writer)
@@ -106,7 +124,7 @@ class Dispatch:
     def _place(self, name: NodeName, link: NodeLink) -> planning.Place:
         seen = self._nodes[name].observation
         # a master that has just begun may give out a node before it has logged in there itself
-        return planning.Place(link.account, link.address or link.config.ssh.host, seen.hostname if seen else "")
+        return planning.Place(link.address or link.config.ssh.host, seen.hostname if seen else "")
 
     def _notify(self, jobs: Iterable[JobId]) -> None:
         for job_id in jobs:
@@ -120,7 +138,7 @@ class Dispatch:
             board, dependents = Board.read(reader), self._waiting.dependents(reader)
         more = self._waiting.pending(job, job.not_before) if job else None
         seen = planning.what_if(self._config, self.views, self._asked, board, self._clock.now(), more, self._use)
-        return replace(seen, dependents=dependents), self._policies
+        return replace(self._doors.close(seen), dependents=dependents), self._policies
 
     def turn(self, job_id: JobId) -> Turn | None:
         queued = self._waiting.get(job_id)

@@ -42,7 +42,7 @@ class Entering:
             session = self._session_as(nodes[name], account, sessions[name])
             return self._link(nodes[name], account, (account,), session, inbox)
 
-        return Links(own, make, self._key.public)
+        return Links(own, make, self._key.public, inbox.wake)
 
     def _own(self, node: NodeConfig, session: NodeSession, inbox: Inbox) -> NodeLink:
         account = node.ssh.user or ("" if node.connection == "ssh" else getpass.getuser())
@@ -90,12 +90,12 @@ class Entering:
             return target
         if account == resolve(node.ssh).user and not self.config.logins.names(account):
             why = f"{account} is mgpu's own login on {node.name}: `users` has to name it to give it to somebody"
-            raise RemoteError(why, Trouble.AUTHENTICATION)
+            raise RemoteError(why, Trouble.UNPREPARED)
         return replace(target, identity_files=(self._key.file(),), identities_only=True, identity_agent="none")
 
     def _login(self, node: NodeConfig, find: Callable[[], SshTarget]) -> Connection:
         try:
             target = find()  # each time: the user may just have mended the ssh_config
         except ConfigError as error:
-            raise RemoteError(error.message, Trouble.AUTHENTICATION) from error
+            raise RemoteError(error.message, Trouble.UNPREPARED) from error
         return connect(target, node.name, self.state_dir / KNOWN_HOSTS, LoginLimits(*self._limits))

@@ -22,15 +22,17 @@ _Key = tuple[NodeName, str]
 
 class Links(Mapping[NodeName, NodeLink]):
     """As a mapping: the nodes' own. `make` makes one for an account of a node; None = a node's own serves all.
-    `public_key`: of what these are entered with."""
+    `public_key`: of what these are entered with. `wake`: the master, who has news of them."""
 
     def __init__(
         self,
         own: Mapping[NodeName, NodeLink],
         make: Callable[[NodeName, str], NodeLink] | None = None,
         public_key: Callable[[], str] = lambda: "",
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self.public_key = public_key
+        self.wake = wake
         self._own = own
         self._make = make
         self._others: dict[_Key, NodeLink] = {}

@@ -27,6 +27,7 @@ from mgpu.master.board import Board
 from mgpu.master.collect import Collector
 from mgpu.master.conflicts import Conflicts
 from mgpu.master.dispatch import Dispatch
+from mgpu.master.doors import Doors
 from mgpu.master.edited import Edited
 from mgpu.master.entering import KNOWN_HOSTS
 from mgpu.master.inbox import Asked, Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Step, Word
@@ -83,10 +84,11 @@ class Master:
         self._links = make_links(self.inbox)
         self._own_known_hosts = store.path.parent / KNOWN_HOSTS
         self._nodes: dict[NodeName, Node] = {}
-        self._dispatch = Dispatch(config, store, spool, self._links, self._nodes, policies, clock)
+        threads = threads or SystemThreads()
+        self._doors = Doors(self._links, config, threads, clock)
+        self._dispatch = Dispatch(config, store, spool, self._doors, self._nodes, policies, clock)
         trees = Trees(store.path.parent / TREES, config.ship_max)
         self._spawner = Spawner(self._links)
-        threads = threads or SystemThreads()
         wake, ports = self.inbox.wake, config.master_ports
         preflight = Preflight(self._links, threads, clock, ports, wake, self._seen, config.preflight)
         self._realiser = Realiser(self._links, self.inbox, self._renumbered, trees, store.exports, preflight)

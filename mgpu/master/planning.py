@@ -95,7 +95,7 @@ class Views:
     def of(
         self, nodes: Mapping[NodeName, Node], board: Board, gone: Mapping[NodeName, Sequence[Gone]], now: float
     ) -> tuple[NodeView, ...]:
-        holds = _holds(board)
+        holds = _holds(board, apart=self._config.run_as == "submitter")
         owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
         tokens: dict[str, tuple[JobId, NodeName]] = {}
         found = []
@@ -128,19 +128,23 @@ def _tokens(board: Board) -> dict[str, tuple[JobId, NodeName]]:
     return {item.attempt.token_of(part): (item.job.job_id, part.node) for item, part in held}
 
 
-def _holds(board: Board) -> dict[NodeName, NodeHolds]:
+def _holds(board: Board, apart: bool) -> dict[NodeName, NodeHolds]:
+    """`apart`: of jobs that run under accounts of their users, processes are known by these too."""
     devices: dict[NodeName, dict[DeviceUuid, JobId]] = {}
     tokens: dict[NodeName, dict[str, JobId]] = {}
     sessions: dict[NodeName, dict[int, JobId]] = {}
     jobs: dict[NodeName, int] = {}
     exclusive: dict[NodeName, JobId] = {}
     asked: dict[NodeName, dict[JobId, tuple[Request, int]]] = {}
+    accounts: dict[NodeName, dict[DeviceUuid, str]] = {}
     for item, part in board.parts():
         if not part.state.holds_devices:
             continue
         job_id = item.job.job_id
         devices.setdefault(part.node, {}).update(dict.fromkeys(part.uuids, job_id))
         tokens.setdefault(part.node, {})[item.attempt.token_of(part)] = job_id
+        if apart and part.account:
+            accounts.setdefault(part.node, {}).update(dict.fromkeys(part.uuids, part.account))
         if part.pid is not None:
             sessions.setdefault(part.node, {})[part.pid] = job_id
         asked.setdefault(part.node, {})[job_id] = item.job.spec.request, len(part.uuids)
@@ -149,7 +153,13 @@ def _holds(board: Board) -> dict[NodeName, NodeHolds]:
             exclusive[part.node] = job_id
     return {
         name: NodeHolds(
-            devices[name], tokens[name], sessions.get(name, {}), jobs[name], exclusive.get(name), asked[name]
+            devices[name],
+            tokens[name],
+            sessions.get(name, {}),
+            jobs[name],
+            exclusive.get(name),
+            asked[name],
+            accounts=accounts.get(name, {}),
         )
         for name in jobs
     }
@@ -250,7 +260,8 @@ def spans(config: Config) -> Callable[[Job], float]:
 
 def owners(config: Config) -> Callable[[Job], Owner | None]:
     """Whose a job is; None for all where that does not matter, so that equal requests stay one batch."""
-    return owner_of if config.fair_share.asks_owner or config.bounds else lambda job: None
+    asked = config.fair_share.asks_owner or config.bounds or config.run_as == "submitter"
+    return owner_of if asked else lambda job: None
 
 
 def elsewhere(nodes: Sequence[NodeView], job: Job, parts: Sequence[Part]) -> bool:
@@ -320,7 +331,6 @@ def _silent(view: NodeView) -> NodeView:
 class Place:
     """How a node is reached, and what it calls itself."""
 
-    account: str
     address: str
     hostname: str
 
@@ -330,6 +340,7 @@ class Grounds:
     """What a start is stored upon: its nodes' places, what is still waited for, the ports in use."""
 
     places: Mapping[NodeName, Place]
+    account_of: Callable[[str, NodeName], str]  # of a user, on a node
     still: Callable[[Job], bool]
     ports: set[int | None]
     range: tuple[int, int]  # that a port is chosen from
@@ -364,7 +375,7 @@ def _place(writer: Writer, job: Job, start: Start, grounds: Grounds, now: float)
             attempt=number,
             rank=placed.rank,
             node=placed.node,
-            account=grounds.places[placed.node].account,
+            account=grounds.account_of(job.user, placed.node),
             devices=placed.devices,
             uuids=placed.uuids,
             state=AttemptState.STARTING,

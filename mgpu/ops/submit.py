@@ -100,6 +100,8 @@ def read_job(
     config = context.config
     spec, notices = parse_submission(payload, context.control.views(), config.partitions, caller.user, config.accounts)
     require_manners(context, caller, spec)
+    if config.run_as == "submitter":
+        config.logins.login_of(caller.user)
     require_possible(context, spec, caller.user)
     spec = replace(spec, asked=_asked(payload))
     options = read.Options(read.mapping(payload, "options"))

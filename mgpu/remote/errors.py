@@ -14,6 +14,7 @@ class Trouble(str, Enum):
     HOST_KEY_UNKNOWN = "host_key_unknown"
     HOST_KEY_CHANGED = "host_key_changed"
     AUTHENTICATION = "authentication"
+    UNPREPARED = "unprepared"  # it was not even tried: on our side something is wrong or missing
     NO_COMMANDS = "no_commands"  # logged in, but the account cannot run our program
     REFUSED = "refused"  # no further session on this connection
     GONE = "gone"  # the node answers, but has not got what was asked for

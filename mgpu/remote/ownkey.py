@@ -66,4 +66,4 @@ class OwnKey:
 
 
 def _unusable(path: Path, why: str) -> RemoteError:
-    return RemoteError(f"the master's own key {path} cannot be used: {why}", Trouble.AUTHENTICATION)
+    return RemoteError(f"the master's own key {path} cannot be used: {why}", Trouble.UNPREPARED)

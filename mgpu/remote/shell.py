@@ -62,6 +62,7 @@ class NodeShell:
     def __init__(self, connection: Connection, login_timeout_s: float, sudo_user: str = "") -> None:
         self.connection = connection
         self.broken = False
+        self._sudo = bool(sudo_user)
         self._mark = secrets.token_hex(16)
         self._ids = itertools.count(1)
         self._buffer = bytearray()
@@ -137,8 +138,11 @@ class NodeShell:
     def _ended(self, request_id: str) -> RemoteError:
         if request_id != "hello":
             return self._break("connection lost")
-        said = self._buffer.decode("utf-8", "replace").strip() or self._first_error()
-        line = said.splitlines()[0][:200] if said else ""
+        said = self._buffer.decode("utf-8", "replace").strip()
+        if self._sudo or not said:
+            said = self._first_error() or said
+        lines = said.splitlines() or [""]
+        line = next((line for line in lines if self._sudo and "sudo" in line), lines[0])[:200]
         self.broken = True
         if not self.connection.alive:
             return RemoteError("connection lost while logging in")
