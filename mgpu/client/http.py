@@ -144,11 +144,25 @@ def connect(endpoint: Endpoint) -> socket.socket:
         raise MasterError("not_allowed", what, "name your own with --master, or ask its owner") from error
     except OSError as error:
         connection.close()
-        raise NoMaster(f"no master answers at {endpoint.socket_path} ({error.strerror or error})") from error
+        what = f"no master answers at {endpoint.socket_path} ({error.strerror or error})"
+        raise NoMaster(what, how_to_start_for_all(endpoint.uids)) from error
     except MasterError:
         connection.close()
         raise
     return connection
+
+
+def how_to_start_for_all(uids: tuple[int, ...]) -> str:
+    """Of a master that is somebody else's, and serves us too; "" = of our own."""
+    if not uids or uids[0] in (os.getuid(), 0):
+        return ""
+    import pwd
+
+    try:
+        owner = pwd.getpwuid(uids[0]).pw_name
+    except KeyError:
+        owner = f"uid {uids[0]}"
+    return f"it is {owner}'s, for all: whoever looks after it starts it (systemctl status mgpu)"
 
 
 def _connect(connection: socket.socket, path: str) -> None:

@@ -114,5 +114,6 @@ class Master:
         """Makes sure that a master answers. Raises NoMaster."""
         if not self._start_if_missing:
             what = f"no master runs at {self.location.endpoint.socket_path}"
-            raise http.NoMaster(what, start.how_to(self.location.state_dir))
+            hint = http.how_to_start_for_all(self.location.endpoint.uids)
+            raise http.NoMaster(what, hint or start.how_to(self.location.state_dir))
         start.ensure(self.location)

@@ -107,7 +107,9 @@ def state_directory(place: Location) -> Iterator[Finding]:
         return
     kind = file_system_of(folder)
     free_mib = shutil.disk_usage(folder).free >> 20
-    if facts.st_uid not in (os.getuid(), 0):
+    if facts.st_uid not in (os.getuid(), 0) and facts.st_uid in place.endpoint.uids:
+        yield ok("state", f"{folder}: of the master that uid {facts.st_uid} runs for all")
+    elif facts.st_uid not in (os.getuid(), 0):
         yield failure("state", f"{folder} belongs to uid {facts.st_uid}", another)
     elif facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         yield failure("state", f"others can write {folder}", f"chmod go-w {shlex.quote(folder)}")
@@ -135,7 +137,10 @@ def who_answers(master: Master) -> Iterator[Finding]:
     log = log_path(master.place.state_dir)
     if isinstance(master.error, http.NoMaster) and not master.place.personal:
         hint = "start that master, or leave --master and MGPU_MASTER out to use one of your own"
-        yield failure("socket", f"no master answers at {path}, which --master or MGPU_MASTER names", hint)
+        if for_all := http.how_to_start_for_all(master.place.endpoint.uids):
+            yield failure("socket", f"no master answers at {path}", for_all)
+        else:
+            yield failure("socket", f"no master answers at {path}, which --master or MGPU_MASTER names", hint)
     elif isinstance(master.error, http.NoMaster) and holder is None:
         unit = unit_of(master.place.state_dir)
         if unit is not None:
@@ -189,6 +194,9 @@ def environment(master: Master) -> Iterator[Finding]:
     theirs = master.environment
     if theirs is None:
         yield skipped("environment", "this master does not tell its environment")
+        return
+    if master.status is not None and master.status.get("uid") != os.getuid():
+        yield skipped("environment", "the master runs as somebody else, with an environment of its own")
         return
     differences = list(compare(theirs, os.environ))
     yield from differences

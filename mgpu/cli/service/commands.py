@@ -80,7 +80,7 @@ def install_unit(session: Session, wanted: Wanted, only_show: bool) -> None:
 
 def install_lines(session: Session, tick: bool, only_show: bool) -> None:
     line, location = master_line(session)
-    systemd.has_local_node(line)  # a configuration with faults is told now, and not to a log
+    systemd.for_whom(line)  # a configuration with faults is told now, and not to a log
     entry = Entry(line, tick)
     text = cron.render(entry)
     if only_show:

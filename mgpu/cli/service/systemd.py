@@ -65,33 +65,35 @@ class Wanted:
 def describe(session: Session, wanted: Wanted) -> dict[str, Any]:
     """The unit, and what stands in it. Raises MasterError."""
     if wanted.other:
-        line, is_node = _as_user(session, wanted)
+        line, is_node, shared = _as_user(session, wanted)
     else:
         line, _ = master_line(session)
-        is_node = has_local_node(line)
-    facts = Facts(wanted.name, line, wanted.user, wanted.own, is_node)
+        is_node, shared = for_whom(line)
+    facts = Facts(wanted.name, line, wanted.user, wanted.own, is_node, shared)
     return {
         "path": wanted.path,
         "user": wanted.user,
         "config": line.config,
         "state_dir": line.state_dir,
         "is_node": facts.is_node,
+        "shared": facts.shared,
         "text": render(facts),
     }
 
 
-def has_local_node(line: MasterLine) -> bool:
+def for_whom(line: MasterLine) -> tuple[bool, bool]:
+    """Whether this machine is a node, and whether the master is for all. Raises MasterError."""
     from mgpu.config import load
     from mgpu.core.errors import ConfigError
 
     try:
-        nodes = load(Path(line.config) if line.config else None).nodes
+        config = load(Path(line.config) if line.config else None)
     except ConfigError as error:
         raise MasterError(error.code, "\n".join(error.faults), "mgpu config check says the same", 2) from error
-    return any(node.connection == "local" for node in nodes)
+    return any(node.connection == "local" for node in config.nodes), config.shared
 
 
-def _as_user(session: Session, wanted: Wanted) -> tuple[MasterLine, bool]:
+def _as_user(session: Session, wanted: Wanted) -> tuple[MasterLine, bool, bool]:
     """What `describe` needs, as that user finds it. Raises MasterError."""
     here = os.path.abspath(CONFIG_NAME)
     named = session.config or os.environ.get("MGPU_CONFIG", "")
@@ -112,11 +114,11 @@ def _as_user(session: Session, wanted: Wanted) -> tuple[MasterLine, bool]:
         found = json.loads(done.stdout)
         places = [os.path.abspath(str(found[name])) if found[name] else "" for name in ("config", "state_dir")]
         line = MasterLine(sys.executable, search_path(), *places)
-        is_node = bool(found["is_node"])
+        is_node, shared = bool(found["is_node"]), bool(found["shared"])
     except (ValueError, KeyError, TypeError) as error:
         raise _cannot_run(wanted.user, done.stdout[:200]) from error
     require_plain(line)
-    return line, is_node
+    return line, is_node, shared
 
 
 def run_as(user: str, words: list[str]) -> subprocess.CompletedProcess[str]:

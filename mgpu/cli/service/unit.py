@@ -69,13 +69,15 @@ TasksMax=infinity
 
 
 class Facts(NamedTuple):
-    """`user` whom it runs as; `own`: in the systemd of that user. `is_node`: jobs run on this machine."""
+    """`user` whom it runs as; `own`: in the systemd of that user. `is_node`: jobs run on this machine; `shared`: it is
+    for all."""
 
     name: str
     line: MasterLine
     user: str
     own: bool
     is_node: bool
+    shared: bool = False
 
 
 def render(facts: Facts) -> str:
@@ -111,7 +113,7 @@ def _state_directory(facts: Facts) -> str:
     below = facts.line.state_dir.removeprefix(STATE_ROOT)
     if facts.own or below == facts.line.state_dir:
         return ""
-    return f"StateDirectory={quoted_value(below)}\nStateDirectoryMode=0700\n"
+    return f"StateDirectory={quoted_value(below)}\nStateDirectoryMode={'0711' if facts.shared else '0700'}\n"
 
 
 def quoted(word: str) -> str:
