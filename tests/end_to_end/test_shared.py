@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ PYTHONS = (sys.executable, "/usr/bin/python3")
 IMPORTS = "import mgpu.daemon, pydantic, aiohttp, sqlalchemy"
 
 
-def as_user(name: str) -> dict[str, int | list[int]]:
+def as_user(name: str) -> dict[str, Any]:
     account = pwd.getpwnam(name)
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
@@ -54,21 +55,14 @@ class House:
         home = str(self.folder / name)
         return {"PATH": "/usr/bin:/bin", "HOME": home, "PYTHONPATH": self._modules, "LANG": "C.UTF-8"}
 
+    def _as(self, name: str) -> dict[str, Any]:
+        return {"cwd": "/", "env": self.environment(name), "text": True, **as_user(name)}
+
     def __call__(self, name: str, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.words(*words),
-            cwd="/", env=self.environment(name), capture_output=True, text=True, check=False, timeout=60, **as_user(name),
-        )  # fmt: skip
+        return subprocess.run(self.words(*words), **self._as(name), capture_output=True, check=False, timeout=60)
 
     def start(self) -> None:
-        self._master = subprocess.Popen(
-            self.words("daemon"),
-            cwd="/",
-            env=self.environment(SERVICE),
-            stderr=subprocess.PIPE,
-            text=True,
-            **as_user(SERVICE),
-        )
+        self._master = subprocess.Popen(self.words("daemon"), stderr=subprocess.PIPE, **self._as(SERVICE))
         for _ in range(600):
             if (self.state / "mgpu.sock").exists():
                 return
@@ -152,14 +146,20 @@ def test_a_stranger_who_listens_in_a_place_of_his_own_is_no_master(house: House)
         state = Path(name) / "state"
         state.mkdir()
         shutil.chown(state, BOB)
-        script = f"import socket; s = socket.socket(socket.AF_UNIX); s.bind({str(state / 'mgpu.sock')!r}); s.listen(); input()"
+        script = f"""
+import os, socket
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind({str(state / "mgpu.sock")!r})
+    listener.listen()
+    os.chmod({str(state / "mgpu.sock")!r}, 0o666)
+    print(flush=True)
+    input()
+"""
         with subprocess.Popen(
-            [house.words()[0], "-c", script + "\n"], stdin=subprocess.PIPE, cwd="/", **as_user(BOB)
+            [house.words()[0], "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", **as_user(BOB)
         ) as stranger:
-            for _ in range(200):
-                if (state / "mgpu.sock").exists():
-                    break
-                time.sleep(0.05)
+            assert stranger.stdout is not None
+            assert stranger.stdout.readline() == b"\n"
             refused = house(ANN, "--state-dir", str(state), "queue")
             stranger.communicate(b"\n")
         assert (refused.returncode, "not a master to trust" in refused.stderr) == (77, True), refused
