@@ -72,6 +72,8 @@ def test_stopping_it_ends_the_master_alone() -> None:
         assert "PrivateTmp" not in found
         assert (found["User"], found["WantedBy"]) == ("gpuq", "multi-user.target")
         assert (found["StateDirectory"], found["StateDirectoryMode"]) == ("mgpu", "0700")
+    for_all = settings(unit.render(unit.Facts("mgpu", LINE, "gpuq", False, False, True)))
+    assert for_all["StateDirectoryMode"] == "0711"
 
 
 def test_jobs_of_this_machine_are_not_confined() -> None:
