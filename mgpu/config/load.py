@@ -232,6 +232,8 @@ def _config(
         unhealthy_after=settings.health.unhealthy_after,
         output_max=settings.output.max_size,
         ship_max=settings.ship.max_size,
+        keep_jobs_s=settings.retention.jobs,
+        keep_output_s=settings.retention.output,
         log_format=settings.log.format,
         external=external_policy(settings.external),
         warnings=tuple(warnings),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Literal
 
@@ -113,6 +114,8 @@ class Config:
     unhealthy_after: int = 3
     output_max: int = OUTPUT_MAX  # bytes kept of each stream of an attempt, 0 = all
     ship_max: int = SHIP_MAX  # bytes of the files of a shipped tree, 0 = any
+    keep_jobs_s: float = inf  # of jobs that ended, with their output
+    keep_output_s: float = inf
     log_format: Literal["text", "json"] = "text"
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
     run_as: Literal["service", "submitter"] = "service"  # under whose account jobs run on the nodes

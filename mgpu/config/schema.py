@@ -5,6 +5,7 @@ Values come as text (see document.py), read by their types (see values.py). A ke
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -245,6 +246,11 @@ class Ship(Section):
     max_size: SizeBytes = SHIP_MAX
 
 
+class Retention(Section):
+    jobs: SecondsOrNever = inf
+    output: SecondsOrNever = inf
+
+
 class Log(Section):
     format: Literal["text", "json"] = "text"
 
@@ -269,6 +275,7 @@ class Settings(Section):
     output: Output = Output()
     ship: Ship = Ship()
     log: Log = Log()
+    retention: Retention = Retention()
     external: External = External()
     maintenance: Maintenance = []
 

@@ -39,6 +39,7 @@ from mgpu.master.preflight import Preflight
 from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
+from mgpu.master.retention import Retention
 from mgpu.master.signalling import Signaller
 from mgpu.master.space import Space
 from mgpu.master.spawning import Spawner
@@ -117,6 +118,7 @@ class Master:
         self._conflicts = Conflicts(store)
         self._edited = Edited(config)
         self._outdated = Outdated()
+        self._retention = Retention(store, spool, config, threads, clock, wake)
         self._space = Space(store.path.parent)
         self._measure()
         self._busy_at = self._moved_at = self._clock.monotonic()
@@ -202,6 +204,7 @@ class Master:
         due += [self._realiser.realise(board, answering, now, monotonic)]
         due += [self._spawner.tend(board, monotonic)]
         due += [self._probing.begin(monotonic, up), self._dispatch.due, alone]
+        due += [self._retention.tend(monotonic)]
         self._realiser.forget(board)
         self._look_for_changes(monotonic)
         if any(True for _ in board) or self._dispatch.waits:

@@ -21,6 +21,7 @@ from mgpu.core.preflight import Together
 from mgpu.core.residue import Residue
 from mgpu.meters import Meters
 from mgpu.ops.keyring import Keyring
+from mgpu.store.audits import AuditFilter
 from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -228,6 +229,11 @@ class Context:
 def find_job(reader: Reader, job_id: JobId) -> Job:
     job = reader.job(job_id)
     if job is None:
+        if reader.audited(AuditFilter(job_ids=(job_id,), limit=1)):
+            raise NotFound(
+                f"job {job_id} is over for so long that it was removed (retention: jobs)",
+                f"mgpu audit --job {job_id} tells what became of it",
+            )
         raise NotFound(f"there is no job {job_id}", "mgpu queue and mgpu history list them")
     return job
 

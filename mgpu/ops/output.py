@@ -15,11 +15,13 @@ from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_count
 from mgpu.ops.render import Json
 from mgpu.ops.tail import ALL, Beginning, parse_beginning
+from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool, Stream
 
 MOST_BYTES = 8 << 20
 CHUNK_BYTES = 512 << 10
 MOST_RANKS = 4096
+REMOVED = "output removed"  # an audit row: what the job had written is no longer kept
 NOTICE = "notice"  # an audit row whose detail is a line for the user: followers hear it
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
@@ -101,7 +103,17 @@ def _complete(context: Context, part: Part) -> bool:
 def _look_up(context: Context, caller: Caller, named: Reference, attempt: int | None) -> tuple[Job, list[Part]]:
     with context.store.read() as r:
         job = _readable(context, caller, find(r, named))
-        return job, r.parts(job.job_id, job.attempt if attempt is None else attempt)
+        parts = r.parts(job.job_id, job.attempt if attempt is None else attempt)
+        _require_kept(r, job, parts)
+        return job, parts
+
+
+def _require_kept(reader: Reader, job: Job, parts: Sequence[Part]) -> None:
+    """Raises NotFound, for output that is no longer there."""
+    removed = reader.audits(job.job_id, what=REMOVED) if parts and job.state.final else []
+    if removed and removed[-1].at >= max(part.ended or 0.0 for part in parts):
+        when = f"it was removed on {render.moment(removed[-1].at)} (retention: output)"
+        raise NotFound(f"the output of job {shown_id(job)} is no longer kept: {when}")
 
 
 def _readable(context: Context, caller: Caller, job: Job) -> Job:
@@ -198,6 +210,7 @@ def begin_to_follow(context: Context, caller: Caller, named: Reference) -> tuple
     its user's name. A task of an array that is no row yet becomes one. Raises NotFound, NotAllowed, RequestError."""
     with context.store.read() as r:
         job = _readable(context, caller, find(r, named))
+        _require_kept(r, job, r.parts(job.job_id, job.attempt))
     if job.job_id != named.job_id or named.indices is None or job.state is not JobState.PENDING:
         return job.job_id, bool(job.spec.input) and caller.uid in (job.uid, context.owner_uid, 0)
     with context.store.write() as w:

@@ -113,6 +113,11 @@ class Reader:
         self._connection = connection
         self._driver = cast(sqlite3.Connection, connection.connection.driver_connection)
 
+    @property
+    def driver(self) -> sqlite3.Connection:
+        """For the queries that have a module of their own."""
+        return self._driver
+
     def job(self, job_id: JobId) -> Job | None:
         return self._one(Job, _JOB, job_id=job_id)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -205,6 +206,26 @@ class Spool:
                 continue
             except OSError as error:
                 raise in_words(path, error) from error
+
+    def jobs(self) -> list[JobId]:
+        """Those of which there is any."""
+        try:
+            names = [entry.name for entry in os.scandir(self._root)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise in_words(self._root, error) from error
+        return sorted(JobId(int(name)) for name in names if name.isascii() and name.isdigit())
+
+    def forget(self, job_id: JobId) -> None:
+        """All output of that job, of which no more will come."""
+        folder = self._root / f"{job_id:d}"
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise in_words(folder, error) from error
 
     def subscribe(self, job_id: JobId, callback: Callable[[bool], None]) -> None:
         """`callback` is called, in the thread of whoever brings the news, at each append (with False) and each `notify`
