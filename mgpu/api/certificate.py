@@ -40,11 +40,7 @@ class Certificate:
             _make(self._certificate, self._key, listen.host)
         _require_private(self._key)
         self._identity = self._files()
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.context.set_ciphers(CIPHERS)
-        self.context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-        self._load()
+        self.context = self._loaded()
 
     @property
     def fingerprint(self) -> str:
@@ -63,9 +59,10 @@ class Certificate:
         """Whether the files are others now; then new connections get these. Raises StoreError."""
         if self._files() == self._identity:
             return False
+        identity = self._files()
         _require_private(self._key)
-        self._load()
-        self._identity = self._files()
+        # another context, since one of which only half could be loaded shows nothing any more
+        self.context, self._identity = self._loaded(), identity
         return True
 
     def _files(self) -> list[tuple[int, int, int]]:
@@ -74,13 +71,18 @@ class Certificate:
         except OSError as error:
             raise StoreError(f"{error.filename}: {error.strerror}", "name another in tls_certificate") from error
 
-    def _load(self) -> None:
+    def _loaded(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(CIPHERS)
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        context.num_tickets = 0  # a client is gone before it could use them
         try:
-            self.context.load_cert_chain(self._certificate, self._key, password=lambda: b"")
+            context.load_cert_chain(self._certificate, self._key, password=lambda: b"")
         except (OSError, ValueError) as error:
-            why = "the key has a password" if "BAD_DECRYPT" in str(error) or "bad decrypt" in str(error) else str(error)
-            what = f"{self._certificate} and {self._key} are no certificate and its key"
-            raise StoreError(f"{what} ({why})", "give others in tls_certificate and tls_key") from error
+            what = f"{self._certificate} and {self._key} are no certificate and its key without a password"
+            raise StoreError(f"{what} ({error})", "give others in tls_certificate and tls_key") from error
+        return context
 
 
 def fingerprint_of(der: bytes) -> str:

@@ -102,7 +102,9 @@ class _WithGlobals(click.Command):
     """Adds the global options, in a section of their own in the help."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        return [*super().get_params(ctx), *_GLOBALS]
+        own = super().get_params(ctx)
+        taken = {flag for option in own for flag in option.opts}
+        return [*own, *(option for option in _GLOBALS if taken.isdisjoint(option.opts))]
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         return ["-h", "--help"]

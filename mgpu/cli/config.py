@@ -90,8 +90,8 @@ def fault_of_the_file(session: Session) -> MasterError | None:
     from mgpu.core.errors import ConfigError
 
     path = session.config_path()
-    named = session.state_dir or session.master_url or any(map(os.environ.get, ("MGPU_STATE_DIR", "MGPU_MASTER")))
-    if named or not path or session.head() is not None:
+    named = session.state_dir or session.named_master() or os.environ.get("MGPU_STATE_DIR")
+    if named or not path or session.elsewhere():
         return None
     state_dir = session.location().state_dir
     try:
@@ -113,7 +113,7 @@ def ask_to_reload(session: Session, all_nodes: bool = False) -> Any:
         try:
             return session.master(start_if_missing=False).call("POST", "/v1/reload", body)
         except NoMaster:
-            if session.head() is not None or not is_held(session.location().state_dir):
+            if session.elsewhere() or not is_held(session.location().state_dir):
                 raise
             time.sleep(AGAIN_S)
     return session.master(start_if_missing=False).call("POST", "/v1/reload", body)

@@ -82,15 +82,15 @@ def look(report: Report, place: Location, config: Config, names: Sequence[str]) 
 def look_elsewhere(report: Report, place: Location, names: Sequence[str]) -> int:
     """Raises MasterError for nodes: their ways begin at the master's machine."""
     from mgpu.client.dial import Dialer
-    from mgpu.doctor.elsewhere import look
+    from mgpu.doctor.elsewhere import look, look_by_token
 
     dialer = place.endpoint.dialer
-    assert isinstance(dialer, Dialer)
+    assert dialer is not None
     if names:
-        hint = f"there: ssh {dialer.head.shown} mgpu doctor {' '.join(names)}"
-        raise MasterError("bad_request", f"nodes are looked at from the master's machine, {dialer.head.shown}", hint)
+        hint = f"there: ssh {dialer.shown} mgpu doctor {' '.join(names)}"
+        raise MasterError("bad_request", f"nodes are looked at from the master's machine, {dialer.shown}", hint)
     report.begin("master")
-    report.master = list(look(place, dialer))
+    report.master = list(look(place, dialer) if isinstance(dialer, Dialer) else look_by_token(place))
     report.show(report.master)
     return report.end()
 

@@ -36,7 +36,7 @@ def _read(root: Group, rest: list[str]) -> Reading:
         found = found.get(rest.pop(0))
     if found is None:
         raise NotPlain
-    options = {**by_flag(found.options), **everywhere}
+    options = {**everywhere, **by_flag(found.options)}  # node add has a --port of its own
     given: dict[str, Any] = {option.key: option.absent for option in found.options}
     if found.words:
         rest, given["words"] = split(rest, options)

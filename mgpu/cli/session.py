@@ -8,7 +8,7 @@ import sys
 
 from mgpu.cli.text import clean, in_local_time, say
 from mgpu.client.http import MasterError, advised, quote
-from mgpu.client.locate import ELSEWHERE, SYSTEM_CONFIG, Location, config_home, find_config, locate
+from mgpu.client.locate import ELSEWHERE, SSH, SYSTEM_CONFIG, Location, config_home, find_config, locate
 from mgpu.client.master import Master
 from mgpu.client.own_master import own_master
 from mgpu.lean_typing import TYPE_CHECKING, Any
@@ -32,10 +32,13 @@ class Session:
         master_url: str = "",
         json: bool = False,
         verbose: bool = False,
+        master_host: str = "",
+        master_port: str = "",
     ) -> None:
         self.config = config or None
         self.state_dir = state_dir or None
         self.master_url = master_url or None
+        self.master_at = (master_host, master_port)
         self.json = json
         self.verbose = verbose
         self.patience_s: float | None = None  # with a master that does not answer
@@ -45,7 +48,7 @@ class Session:
     def location(self) -> Location:
         """Raises MasterError when the options or variables name what is not there."""
         if self._location is None:
-            url = self.master_url or os.environ.get("MGPU_MASTER") or own_master(config_home(os.environ))
+            url = self.named_master() or own_master(config_home(os.environ))
             place = locate(self.config, self.state_dir, url, os.environ, read_state_dir)
             for warning in place.warnings:
                 say(warning)
@@ -57,10 +60,28 @@ class Session:
             self._location = place
         return self._location
 
+    def named_master(self) -> str:
+        """Where this command, or a variable, says that the master is. Raises MasterError."""
+        if any(self.master_at):
+            from mgpu.client.address import address_of
+            from mgpu.client.credentials import find_pin
+
+            if self.master_url:
+                raise bad_request("--master and --host or --port both say where the master is", "give one of them")
+            address = address_of(*self.master_at)
+            # on this machine it is as the master has it; one that was trusted speaks TLS
+            return address._replace(tls=address.tls or bool(find_pin(address, os.environ))).url
+        return self.master_url or os.environ.get("MGPU_MASTER", "")
+
+    def elsewhere(self) -> str:
+        """The machine where the master is, "" = this one. Raises MasterError."""
+        dialer = self.location().endpoint.dialer
+        return dialer.shown if dialer is not None else ""
+
     def head(self) -> Head | None:
-        """The machine that the master is reached through, if it is another one. Raises MasterError."""
+        """The machine that ssh reaches the master through. Raises MasterError."""
         url = self.location().endpoint.socket_path
-        if not url.startswith(ELSEWHERE):
+        if not url.startswith(SSH):
             return None
         from mgpu.client.head import parse_head
 
@@ -68,16 +89,18 @@ class Session:
 
     def require_here(self, what: str) -> None:
         """For what reads or changes the master's configuration. Raises MasterError when that lies elsewhere."""
-        head = self.head()
-        if head is not None:
-            raise bad_request(f"{what}: the configuration is the master's, on {head.shown}", "log in there and do it")
+        if machine := self.elsewhere():
+            raise bad_request(f"{what}: the configuration is the master's, on {machine}", "log in there and do it")
 
     def location_here(self) -> Location:
         """For what is the master, or stands beside it: a name for one elsewhere, meant for this user's other commands
         (or coming from a home that machines share), counts for nothing. Raises MasterError."""
+        if any(self.master_at):
+            what = "--host and --port name the master of a client; where it listens stands in its configuration"
+            raise bad_request(what, "master: {host: ..., port: ...}")
         if self.master_url and self.master_url.startswith(ELSEWHERE):
             raise bad_request(f"--master {self.master_url}: this is done on the master's own machine", "log in there")
-        url = self.master_url or os.environ.get("MGPU_MASTER") or own_master(config_home(os.environ)) or ""
+        url = self.named_master() or own_master(config_home(os.environ)) or ""
         environ = {**os.environ, "MGPU_MASTER": ""}
         return locate(self.config, self.state_dir, "" if url.startswith(ELSEWHERE) else url, environ, read_state_dir)
 

@@ -36,7 +36,9 @@ def show(session: Session, /, kind: str, name: str | None) -> None:
     if session.json:
         session.print_json(answer)
     elif kind == "job":
-        session.print_lines(job_lines(answer, ways(answer.get("logins") or (), session.head())))
+        head = session.head()
+        reached = head is not None or not session.elsewhere()  # with a token nobody says that there is a login
+        session.print_lines(job_lines(answer, ways(answer.get("logins") or (), head) if reached else ()))
     else:
         session.print_lines([*node_lines([answer]), *machine_lines(answer)])
 

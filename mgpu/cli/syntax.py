@@ -150,7 +150,9 @@ class Reading:
 GLOBAL_OPTIONS = [
     Option("--config", "FILE", "The cluster's configuration."),
     Option("--state-dir", "DIR", "Where the master keeps all."),
-    Option("--master", "URL", "Use the master there: a socket's path, or ssh://user@head.", key="master_url"),
+    Option("--master", "URL", "The master: its socket, ssh://user@head, or https://head:port.", key="master_url"),
+    Option("--host", "H", "Its machine, reached over TCP with a token.", key="master_host"),
+    Option("--port", "P", "Its port there (8080).", key="master_port"),
     Option("--json", "", "JSON instead of text."),
     Option("-v --verbose", "", "Say what is used."),
 ]

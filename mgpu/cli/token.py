@@ -5,12 +5,13 @@ from __future__ import annotations
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import local_time, say, table
-from mgpu.client.http import quote
+from mgpu.client.http import MasterError, quote
 
 CREATE_EXAMPLES = """
 Examples:
   mgpu token create --name laptop                      shown once, here
   (umask 077; mgpu token create >token)                into a file
+  mgpu --master ssh://head token create | mgpu token save https://head:8443
   mgpu token create --user carol --expires 30d         for another, by admins
 """
 LIST_EXAMPLES = """
@@ -25,8 +26,16 @@ COMMANDS = {
     "create": ("mgpu.cli.token:create", "Make a token."),
     "list": ("mgpu.cli.token:list_tokens", "Tokens, and when they were used."),
     "revoke": ("mgpu.cli.token:revoke", "End a token, and what goes on with it."),
+    "fingerprint": ("mgpu.cli.token:fingerprint", "Of the certificate that the master shows."),
+    "trust": ("mgpu.cli.trusted:trust", "Accept a master's certificate, on the client."),
+    "save": ("mgpu.cli.trusted:save", "Keep a token for a master, on the client."),
 }
 HEADERS = ("ID", "USER", "NAME", "STATE", "CREATED", "EXPIRES", "USED")
+
+FINGERPRINT_EXAMPLES = """
+Example:
+  ssh head mgpu token fingerprint
+"""
 
 token = Group("token", "What clients show that come over TCP: made and revoked on the head, or by ssh://.", COMMANDS)
 
@@ -47,8 +56,8 @@ def create(session: Session, /, user: str | None, name: str | None, expires: str
         return
     print(answer["token"])
     until = f"until {local_time(answer['expires'])}" if answer["expires"] else "until it is revoked"
-    say(f"token {answer['token_id']} of {answer['user']}, {until}; the client takes it from MGPU_TOKEN_FILE, or from")
-    say("~/.config/mgpu/tokens/HOST_PORT (chmod 600), HOST and PORT as in --master https://HOST:PORT")
+    say(f"token {answer['token_id']} of {answer['user']}, {until}; on the client: mgpu token save https://HEAD:PORT,")
+    say("which reads it, or a file of mode 600 that MGPU_TOKEN_FILE names")
 
 
 @command(examples=LIST_EXAMPLES)
@@ -79,3 +88,17 @@ def revoke(session: Session, /, token_id: str) -> None:
         session.print_json(answer)
     else:
         print(f"Revoked token {answer['token_id']} of {answer['user']}")
+
+
+@command(examples=FINGERPRINT_EXAMPLES)
+def fingerprint(session: Session, /) -> None:
+    """Show the fingerprint of the certificate that the master shows over TCP, to compare with what clients see."""
+    answer = session.master(start_if_missing=False).call("GET", "/v1/status")
+    found = answer.get("fingerprint")
+    if not found:
+        what = f"the master listens at {answer['listens']}" if answer.get("listens") else "the master listens nowhere"
+        raise MasterError("not_found", f"{what}: there is no certificate", "master: {host: ..., port: ...}")
+    if session.json:
+        session.print_json({"fingerprint": found, "listens": answer["listens"]})
+    else:
+        print(found)

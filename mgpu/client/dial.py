@@ -62,6 +62,14 @@ class Dialer:
         self._settings: dict[str, str] | None = None
         self._shared = ""  # where the first ssh lets others share its connection
 
+    @property
+    def shown(self) -> str:
+        return self.head.shown
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {}  # sshd knows who it is
+
     def connect(self) -> socket.socket:
         """A stream to the master, from those kept or by a new ssh. Raises NoMaster."""
         with self._one_at_a_time:  # the first ssh logs in, the others go through its connection

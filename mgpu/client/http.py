@@ -34,9 +34,11 @@ EXIT_CODES = {
     "store": 69,
     "other_version": 69,
     "no_master": 69,
+    "busy": 69,
     "not_allowed": 77,
+    "no_token": 77,
 }
-EXIT_CODES_BY_STATUS = {400: 2, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
+EXIT_CODES_BY_STATUS = {400: 2, 401: 77, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
 
 other_versions: list[str] = []  # of the master that answered last, if it is not ours
@@ -92,11 +94,18 @@ class NoMaster(MasterError):
 
 class Dialer(Protocol):
     """Reaches a master on another machine. `start_there`: one that is missing is started; `timeout_s`: how long a
-    connection is tried, None = as ssh has it; `wake_fd`: what becomes readable when somebody has lost patience."""
+    connection is tried, None = as ssh has it; `wake_fd`: what becomes readable when somebody has lost patience;
+    `shown`: that machine; `headers`: what each request says besides, to be let in."""
 
     start_there: bool
     timeout_s: float | None
     wake_fd: int
+
+    @property
+    def shown(self) -> str: ...
+
+    @property
+    def headers(self) -> dict[str, str]: ...
 
     def connect(self) -> socket.socket:
         """A connection that stands, perhaps one that was kept. Raises NoMaster."""
@@ -196,6 +205,8 @@ def request_head(endpoint: Endpoint, method: str, path: str, version: str, extra
     headers = {"Host": "mgpu", "X-Mgpu-Version": mgpu.__version__, "X-Mgpu-Wire": str(mgpu.WIRE), **extra}
     if endpoint.config is not None:
         headers["X-Mgpu-Config"] = endpoint.config
+    if endpoint.dialer is not None:
+        headers |= endpoint.dialer.headers
     lines = [f"{method} {path} HTTP/{version}", *(f"{name}: {value}" for name, value in headers.items())]
     if len(path) > LONGEST_PATH:
         raise MasterError("bad_request", "the names or filters given are too long for one request", "give fewer")

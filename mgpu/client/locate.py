@@ -10,12 +10,13 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 
-from mgpu.client.http import Endpoint, MasterError
+from mgpu.client.http import Dialer, Endpoint, MasterError
 from mgpu.client.private import private_folder
 from mgpu.lean_typing import NamedTuple
 
 CONFIG_NAME = "cluster_config.yaml"
-ELSEWHERE = "ssh://"
+SSH = "ssh://"
+ELSEWHERE = (SSH, "https://", "http://")
 SOCKET = "mgpu.sock"
 SYSTEM_CONFIG = "/etc/mgpu/" + CONFIG_NAME
 # sun_path holds 108 bytes with the final NUL; some systems hold 104.
@@ -68,11 +69,21 @@ def locate(
 
 def elsewhere(url: str, given: list[str]) -> Location:
     """Of a master on another machine: nothing that lies here decides anything about it. `given`: options that would."""
-    from mgpu.client.dial import Dialer
-    from mgpu.client.head import parse_head
-
     warnings = tuple(f"{name} means nothing to a master on another machine, which has its own" for name in given)
-    return Location("", "", Endpoint(url, None, (), Dialer(parse_head(url))), False, warnings)
+    return Location("", "", Endpoint(url, None, (), dialer_of(url)), False, warnings)
+
+
+def dialer_of(url: str) -> Dialer:
+    """Raises MasterError (bad_request)."""
+    if url.startswith(SSH):
+        from mgpu.client import dial
+        from mgpu.client.head import parse_head
+
+        return dial.Dialer(parse_head(url))
+    from mgpu.client import tcp
+    from mgpu.client.address import parse_address
+
+    return tcp.Dialer(parse_address(url))
 
 
 def find_config(config: str | None, environ: Mapping[str, str], system_config: str) -> tuple[str, tuple[str, ...]]:
@@ -204,8 +215,8 @@ def master_socket(url: str) -> str:
     if "://" in path:
         raise MasterError(
             "bad_request",
-            f"--master {url}: neither a socket's path nor an address that begins with {ELSEWHERE}",
-            "write it like ssh://[user@]host[:port]",
+            f"--master {url}: neither a socket's path nor an address that begins with {' or '.join(ELSEWHERE[:2])}",
+            "write it like ssh://[user@]host[:port], or https://host:port",
         )
     return os.path.abspath(path)
 

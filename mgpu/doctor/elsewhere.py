@@ -10,7 +10,7 @@ from typing import Any
 
 import mgpu
 from mgpu import clock
-from mgpu.client import http
+from mgpu.client import http, tcp
 from mgpu.client.dial import Dialer
 from mgpu.client.locate import Location
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
@@ -43,6 +43,27 @@ def look(place: Location, dialer: Dialer) -> Iterator[Finding]:
     yield same(dialer)
     by_hand = ["ssh", *(word for word in head.login if word != "--"), f"{head.mgpu or 'mgpu'} doctor"]
     yield skipped("nodes", f"are looked at from the master's machine: {shlex.join(by_hand)}")
+
+
+def look_by_token(place: Location) -> Iterator[Finding]:
+    """Of a master that is reached over TCP."""
+    dialer = place.endpoint.dialer
+    assert isinstance(dialer, tcp.Dialer)
+    url = place.endpoint.socket_path
+    try:
+        began = clock.monotonic()
+        dialer.keep(dialer.connect())
+    except http.MasterError as error:
+        yield failure("token" if error.code == "no_token" else "connection", error.message, error.hint)
+        return
+    known = "its certificate is the one trusted here" if dialer.pinned else "an authority vouches for its certificate"
+    text = f"{url} answers in {1000 * (clock.monotonic() - began):.0f} ms"
+    yield ok("connection", f"{text}; {known}" if dialer.address.tls else text)
+    yield from master(place)
+    if http.other_versions:
+        theirs = f"mgpu there is version {http.other_versions[0]}, here {mgpu.__version__}"
+        yield warning("same", theirs, "install the same on both, should a command be refused")
+    yield skipped("nodes", f"are looked at from the master's machine: mgpu doctor on {dialer.shown}")
 
 
 def settings(found: dict[str, str]) -> str:

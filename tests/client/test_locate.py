@@ -174,7 +174,7 @@ def test_a_master_by_its_socket_is_never_started(here: Path) -> None:
     config = write(here / "c.yaml")
     assert find(config, environ={"MGPU_MASTER": "m.sock"}).endpoint[:2] == (str(here / "m.sock"), config)
     with pytest.raises(MasterError, match="neither a socket's path nor an address that begins with ssh://"):
-        find(master="http://head")
+        find(master="ftp://head")
 
 
 def test_of_a_master_elsewhere_nothing_that_lies_here_decides(here: Path) -> None:

@@ -1,0 +1,67 @@
+"""A master's TCP address: `https://host:port`; `http://` on this machine alone, since what goes over it is read by
+whoever sits between."""
+
+from __future__ import annotations
+
+import re
+
+from mgpu.client.http import MasterError
+from mgpu.lean_typing import NamedTuple
+
+FORM = "https://host:port"
+PORT = 8080  # as in the older system
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?))"
+    r":(?P<port>[0-9]{1,5})/?",
+    re.ASCII,
+)
+_LOOPBACK = re.compile(r"127(?:\.[0-9]{1,3}){3}|::1|localhost", re.ASCII)
+
+
+class Address(NamedTuple):
+    """`host` an IPv6 address without its brackets."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{bracketed(self.host)}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        """Of files about it."""
+        return f"{self.host}_{self.port}"
+
+
+def parse_address(url: str) -> Address:
+    """Raises MasterError (bad_request)."""
+    match = _URL.fullmatch(url)
+    port = int(match["port"]) if match else 0
+    if match is None or not 0 < port < 65536:
+        raise MasterError("bad_request", f"{url!r} is no master's address", f"write it like {FORM}")
+    address = Address((match["address"] or match["host"]).lower(), port, match["scheme"] == "https")
+    if not address.tls and not is_loopback(address.host):
+        what = f"{url}: beyond this machine a token goes over TLS alone"
+        raise MasterError("bad_request", what, f"https://{bracketed(address.host)}:{port}")
+    return address
+
+
+def address_of(host: str, port: str) -> Address:
+    """Of the older system's two words, either of which may be missing. Raises MasterError (bad_request)."""
+    host = (host or "127.0.0.1").removeprefix("[").removesuffix("]")
+    url = f"{'http' if is_loopback(host.lower()) else 'https'}://{bracketed(host)}:{port or PORT}"
+    try:
+        return parse_address(url)
+    except MasterError as error:
+        given = " ".join(f"--{name} {value}" for name, value in (("host", host), ("port", port)) if value)
+        raise MasterError("bad_request", f"{given}: no address", "a machine's name or address, and a number") from error
+
+
+def is_loopback(host: str) -> bool:
+    return _LOOPBACK.fullmatch(host) is not None
+
+
+def bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
