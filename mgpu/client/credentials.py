@@ -9,8 +9,8 @@ import re
 import stat
 
 from mgpu.client.address import Address
+from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError
-from mgpu.client.locate import config_home
 from mgpu.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 
+from mgpu.client.config_home import config_home
 from mgpu.client.http import Dialer, Endpoint, MasterError
 from mgpu.client.private import private_folder
 from mgpu.lean_typing import NamedTuple
@@ -169,12 +170,6 @@ def configured_state_dir(config: str, read_state_dir: Callable[[str], str]) -> s
     glanced = None if why_not_trusted(config) else state_dir_in(content.decode("utf-8", "replace"))
     value = os.path.expanduser(read_state_dir(config) if glanced is None else glanced)
     return os.path.join(os.path.dirname(config), value) if value else ""
-
-
-def config_home(environ: Mapping[str, str]) -> str:
-    """The folder of the user's own files."""
-    home = environ.get("XDG_CONFIG_HOME", "")
-    return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.config"), "mgpu")
 
 
 def socket_path(state_dir: str | os.PathLike[str]) -> str:

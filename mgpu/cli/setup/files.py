@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 
 from mgpu.cli.session import bad_request
-from mgpu.client.locate import CONFIG_NAME, config_home
+from mgpu.client.config_home import config_home
+from mgpu.client.locate import CONFIG_NAME
 from mgpu.config import trusted
 
 INVENTORY = "inventory/nodes.yaml"

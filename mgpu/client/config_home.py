@@ -1,0 +1,12 @@
+"""Where the user's own files lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """The folder of the user's own files."""
+    home = environ.get("XDG_CONFIG_HOME", "")
+    return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.config"), "mgpu")
