@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,10 @@ def cluster(lab: Lab, make_cluster: ClusterMaker, disk: Disk) -> Cluster:
     return made
 
 
+def health(cluster: Cluster) -> Any:
+    return cluster.ask("GET", "/v1/health")[1]
+
+
 def errors(cluster: Cluster) -> str:
     return "\n".join(cluster.ask("GET", "/v1/status")[1]["errors"])
 
@@ -76,12 +81,27 @@ def test_a_full_disk(cluster: Cluster, disk: Disk) -> None:
     assert "no space left" in line
     assert str(cluster.state_dir) in line
     assert cluster.json("nodes")["nodes"][0]["gpus"]  # what needs no room goes on
+    # what ends on the full disk cannot be stored: passes fail, in words and with pauses
+    failing = until("health says so", lambda: health(cluster)["status"] == "failing" and health(cluster))
+    assert "no space left" in failing["reason"]
+    line = cluster.refused("submit", "--export", "SECRET=17", "echo", code=69)
+    assert "no space left" in line
     disk.make_room()
     job = cluster.await_job(job_id, "FAILED")
     assert (job["attempt"], job["exit_code"]) == (1, 3)
+    until("health is well again", lambda: health(cluster) == {"status": "ok"})
+    assert cluster("db", "check").code == 0  # nothing is half there
+    assert [job["job_id"] for job in cluster.json("queue")["jobs"]] == []
     until("it is collected", lambda: cluster.output(job_id) == SPOKEN)
     assert reader.finish().out == SPOKEN
     assert cluster("srun", "echo", "again").out == "again\n"
+
+
+def test_little_room_is_told_before_it_is_too_late(cluster: Cluster, disk: Disk) -> None:
+    cluster("nodes")
+    assert "make room, or submissions are refused" in errors(cluster)
+    assert "MiB are free for" in (cluster.state_dir / "master.log").read_text()
+    assert cluster.json("status")["disk"]["free_bytes"] < 8 << 20
 
 
 def test_a_master_that_dies_on_a_full_disk(cluster: Cluster, disk: Disk) -> None:
