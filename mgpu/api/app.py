@@ -26,6 +26,7 @@ from mgpu.ops import (
     cancel,
     chosen,
     drain,
+    enroll,
     hold,
     jobs,
     nodes,
@@ -128,25 +129,27 @@ class _Routes:
         return [
             web.get("/v1/status", self._status, name="status"),
             web.post("/v1/stop", self._stop, name="stop"),
-            web.post("/v1/reload", self._reload, name="reload"),
+            web.post("/v1/reload", self._told(reload.reload), name="reload"),
             web.post("/v1/restart", self._restart, name="restart"),
             web.get("/v1/tokens", self._list_tokens, name="tokens"),
             web.post("/v1/tokens", self._create_token, name="token-create"),
             web.post("/v1/tokens/{token}/revoke", self._revoke_token, name="token-revoke"),
             web.post("/v1/jobs", self._submit, name="submit"),
-            web.post("/v1/jobs/test", self._test_only, name="test-only"),
+            web.post("/v1/jobs/test", self._told(outlook.test_only), name="test-only"),
             web.get("/v1/jobs", self._list_jobs, name="queue"),
-            web.post("/v1/cancel", self._cancel, name="cancel"),
-            web.post("/v1/signal", self._signal, name="signal"),
-            web.post("/v1/hold", self._hold, name="hold"),
-            web.post("/v1/release", self._release, name="release"),
-            web.post("/v1/requeue", self._requeue, name="requeue"),
+            web.post("/v1/cancel", self._told(cancel.cancel), name="cancel"),
+            web.post("/v1/signal", self._told(signal.signal, self._wide), name="signal"),
+            web.post("/v1/hold", self._told(hold.hold), name="hold"),
+            web.post("/v1/release", self._told(hold.release), name="release"),
+            web.post("/v1/requeue", self._told(requeue.requeue), name="requeue"),
             web.get("/v1/jobs/{job}", self._show_job, name="show-job"),
             web.get("/v1/jobs/{job}/why", self._why, name="why"),
             web.post("/v1/jobs/{job}/update", self._update, name="update"),
             web.get("/v1/jobs/{job}/output", self._output, name="logs"),
             web.get("/v1/jobs/{job}/stream", self._stream, name="follow"),
-            web.post("/v1/preflight", self._preflight, name="preflight"),
+            web.get("/v1/enroll", self._enrolment, name="enroll"),
+            web.post("/v1/enroll", self._told(enroll.enroll, self._wide), name="enroll-test"),
+            web.post("/v1/preflight", self._told(preflight.preflight, self._wide), name="preflight"),
             web.get("/v1/trees", self._tree_limits, name="tree-limits"),
             web.get("/v1/trees/{digest}", self._find_tree, name="find-tree"),
             web.put("/v1/trees/{digest}", self._receive_tree, name="send-tree"),
@@ -206,6 +209,16 @@ class _Routes:
         """For what is asked of many nodes at once."""
         return await asyncio.get_running_loop().run_in_executor(self._wide, function, *arguments)
 
+    def _told(self, operation: Callable[..., Any], pool: ThreadPoolExecutor | None = None) -> Handler:
+        """For what takes the caller and a body."""
+
+        async def handle(request: web.Request) -> web.Response:
+            asked = (self._context, caller_of(request), await _body(request))
+            loop = asyncio.get_running_loop()
+            return web.json_response(await loop.run_in_executor(pool or self._quick, operation, *asked))
+
+        return handle
+
     async def _status(self, request: web.Request) -> web.Response:
         told: dict[str, str] = request.app[TOLD]
         return web.json_response({**await self._run(status.status, self._context), **told})
@@ -222,10 +235,6 @@ class _Routes:
         token_id = request.match_info["token"]
         return web.json_response(await self._run(tokens.revoke, self._context, caller_of(request), token_id))
 
-    async def _reload(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run(reload.reload, self._context, caller_of(request), body))
-
     async def _restart(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run_widely(restart.restart, self._context, caller_of(request)))
 
@@ -237,10 +246,6 @@ class _Routes:
         answer = {"job_id": made.job_id, "notices": made.notices, "created": made.created}
         return web.json_response(answer, status=HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
-    async def _test_only(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run(outlook.test_only, self._context, caller_of(request), body))
-
     async def _list_jobs(self, request: web.Request) -> web.Response:
         caller = caller_of(request)
         wanted = jobs.parse_filter(request.query, caller)
@@ -248,26 +253,6 @@ class _Routes:
         # made into text in the thread too: a long list would hold up everybody else here
         text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, caller, wanted, start)))
         return web.Response(text=text, content_type="application/json")
-
-    async def _cancel(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run(cancel.cancel, self._context, caller_of(request), body))
-
-    async def _signal(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run_widely(signal.signal, self._context, caller_of(request), body))
-
-    async def _hold(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run(hold.hold, self._context, caller_of(request), body))
-
-    async def _release(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run(hold.release, self._context, caller_of(request), body))
-
-    async def _requeue(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run(requeue.requeue, self._context, caller_of(request), body))
 
     async def _show_job(self, request: web.Request) -> web.Response:
         ways = request.query.get("ways") == "1"
@@ -331,9 +316,9 @@ class _Routes:
         failure = await asyncio.wrap_future(begun)
         return web.json_response(await self._run_widely(nodes.probed, self._context, caller, name, failure))
 
-    async def _preflight(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        return web.json_response(await self._run_widely(preflight.preflight, self._context, caller_of(request), body))
+    async def _enrolment(self, request: web.Request) -> web.Response:
+        nodes = request.query.get("nodes", "")
+        return web.json_response(await self._run(enroll.enrolment, self._context, caller_of(request), nodes))
 
     async def _residue(self, request: web.Request) -> web.Response:
         answer = await self._run_widely(residue.residue, self._context, caller_of(request), _node(request))

@@ -36,6 +36,7 @@ COMMANDS = {
     "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, resume, down, clean."),
     "doctor": ("mgpu.cli.doctor:doctor", "Why a node or the master does not do what it should."),
     "preflight": ("mgpu.cli.preflight:preflight", "Whether nodes can run a job together."),
+    "enroll": ("mgpu.cli.enroll:enroll", "Let the master run your jobs under your own accounts."),
     "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
     "simulate": ("mgpu.cli.simulate:simulate", "Replay a job log through the planner."),
     "audit": ("mgpu.cli.audit:audit", "Who did what, and what was refused."),

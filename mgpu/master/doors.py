@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -161,15 +161,15 @@ class Doors:
     def _sudo(self, name: NodeName) -> bool:
         return self._config.via == "sudo" or self.links[name].config.connection == "local"
 
-    def test(self, user: str, names: Sequence[NodeName], limit_s: float) -> list[str | None]:
+    def test(self, user: str, names: Sequence[NodeName]) -> list[str | None]:
         """By a login made now: why nothing of theirs can start on each of these nodes, "" = it can, None = no answer in
         time. Raises NotAllowed."""
-        logins = {name: self.account_of(user, name) for name in names}
+        limit_s = self._config.login_timeout_s + PATIENCE_S
 
-        def task(name: NodeName) -> str:
-            return self._try(name, logins[name], user, anew=True)
+        def task(name: NodeName, login: str) -> Callable[[], str]:
+            return lambda: self._try(name, login, user, anew=True)
 
-        return self._threads.together([lambda name=name: task(name) for name in names], limit_s)  # type: ignore[misc]
+        return self._threads.together([task(name, self.account_of(user, name)) for name in names], limit_s)
 
 
 def _with(batch: Batch, shut: dict[str, Closed]) -> Batch:

@@ -97,6 +97,7 @@ class Master:
         # what these alone answer for, of the Control protocol
         residues = Residues(self._links, threads)
         self.residue, self.remove = residues.look, residues.remove
+        self.own_key, self.enter = self._links.public_key, self._doors.test
         self.is_looked_at = preflight.is_looked_at
         self.inquire = Inquiry(self._links, preflight, threads, clock, self._seen).ask
         self.watch = self._collector.watch

@@ -141,6 +141,13 @@ class Control(Protocol):
     def order(self, node: NodeName, order: Order) -> None:
         """Drain or resume the node, or GPUs of it. Returns once that is stored."""
 
+    def own_key(self) -> str:
+        """The public half of the key by which the master logs in as others. Raises MgpuError."""
+
+    def enter(self, user: str, nodes: Sequence[NodeName]) -> list[str | None]:
+        """Tries now why nothing of this user can start on each of these: "" = it can, None = no answer in time. Raises
+        NotAllowed."""
+
     def residue(self, node: NodeName) -> Residue:
         """What is left of us on that node, of every database. Raises MgpuError."""
 
