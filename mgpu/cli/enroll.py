@@ -20,7 +20,7 @@ Examples:
   mgpu enroll                          what is to be done, and where it is done
   mgpu enroll --install                your own ssh puts the line onto all nodes
   mgpu enroll gpu[01-04] --install     onto these
-  mgpu enroll --print >>~/.ssh/authorized_keys    where one home serves all nodes
+  mgpu enroll --print >>~/.ssh/authorized_keys    one home on all nodes
 """
 _SSH = ("ClearAllForwardings=yes", "ForwardAgent=no", "PermitLocalCommand=no", "RemoteCommand=none", "LogLevel=ERROR")
 _STRANGE = frozenset(' "\\\n')

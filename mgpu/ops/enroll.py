@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mgpu.config.model import NodeConfig
@@ -29,7 +28,7 @@ def enrolment(context: Context, caller: Caller, nodes: str) -> Json:
         "user": caller.user,
         "via": context.config.via,
         "line": LINE.format(key=key, head=socket.gethostname()) if key else "",
-        "nodes": [{**login.login(_as(node, account)), "login": account} for node in found],
+        "nodes": [{**login.login(login.under(node, account)), "login": account} for node in found],
     }
 
 
@@ -44,11 +43,6 @@ def enroll(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
     record(context, caller.entry("enroll", detail=f"{well} of {len(found)} nodes can be entered"))
     rows = zip(found, told, strict=True)
     return {"nodes": [{"node": node.name, "login": account, "ok": not why, "why": why} for node, why in rows]}
-
-
-def _as(node: NodeConfig, account: str) -> NodeConfig:
-    """As the user would log in: the keys and known hosts of the inventory are the master's."""
-    return replace(node, ssh=replace(node.ssh, user=account, identity_file=None, known_hosts=None))
 
 
 def _meant(context: Context, nodes: object) -> Sequence[NodeConfig]:

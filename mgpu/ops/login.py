@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mgpu.config.model import NodeConfig, SshSettings
 from mgpu.config.sshconfig import SshTarget, resolve
@@ -17,7 +18,17 @@ MOST = 8  # of the nodes of one job: for each, ssh is asked
 def logins(context: Context, parts: Iterable[Part]) -> list[Json]:
     """Of the first nodes of a job, those that are known."""
     known = {node.name: node for node in context.config.nodes}
-    return [{"rank": part.rank, **login(known[part.node])} for part in list(parts)[:MOST] if part.node in known]
+    found = [(part, known[part.node]) for part in list(parts)[:MOST] if part.node in known]
+    return [{"rank": part.rank, **login(_of(context, part, node))} for part, node in found]
+
+
+def _of(context: Context, part: Part, node: NodeConfig) -> NodeConfig:
+    return under(node, part.account) if context.config.run_as == "submitter" else node
+
+
+def under(node: NodeConfig, account: str) -> NodeConfig:
+    """As somebody logs in there who has that account: the keys and known hosts of the inventory are the master's."""
+    return replace(node, ssh=replace(node.ssh, user=account or node.ssh.user, identity_file=None, known_hosts=None))
 
 
 def login(node: NodeConfig) -> Json:
