@@ -33,5 +33,7 @@ def own_master(folder: str) -> str | None:
         raise MasterError("not_allowed", what, f"chown it to you, and chmod go-w {path}")
     found = _LINE.search(text.decode(errors="replace"))
     if found is None:
-        raise MasterError("bad_request", f"{path}: its master: is not plain", "write: master: ssh://user@head")
+        raise MasterError(
+            "bad_request", f"{path}: its master: is not plain", "write: master: ssh://user@head, or https://head:port"
+        )
     return found["double"] or found["single"] or found["plain"]

@@ -146,6 +146,9 @@ class Dialer:
         except ssl.SSLCertVerificationError as error:
             connection.close()
             raise self._unknown(error.verify_message) from error
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            connection.close()
+            raise NoMaster(f"{self.address.url} hung up before it let us in") from error
         except ssl.SSLError as error:
             connection.close()
             what = f"{self.address.url} speaks no TLS that we do ({error.reason or error})"

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mgpu.client import credentials
+from mgpu.client.address import Address
 from tests.client.peer import Peer, end, job, output, state
+from tests.client.tcp_peer import TcpPeer, fingerprint_of, made
 
 REPOSITORY = Path(__file__).parents[2]
 HEAVY = {
@@ -57,6 +60,24 @@ def test_quick_commands_load_nothing_heavy(peer: Peer, line: list[str]) -> None:
     ours = {name for name in loaded if name.startswith("mgpu.")}
     allowed = ("mgpu.cli", "mgpu.client", "mgpu.clock", "mgpu.lean_typing", "mgpu.window")
     assert [name for name in ours if not name.startswith(allowed)] == []
+
+
+def test_over_tls_comes_what_tls_needs_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = made(tmp_path / "tls")
+    with TcpPeer(files) as peer:
+        address = Address("localhost", peer.port, True)
+        credentials.keep(credentials.PINS, address, fingerprint_of(files), os.environ)
+        peer.answers["GET", "/v1/jobs"] = {"jobs": []}
+        ran = subprocess.run(
+            [sys.executable, "-S", "-c", ASK, "--master", address.url, "queue"],
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MGPU_TOKEN": "mgpu_x"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stderr
+    assert set(ran.stderr.split()) & HEAVY <= {"ssl", "hashlib", "unicodedata"}  # the last: for names in other scripts
 
 
 def test_the_heads_half_loads_nothing_heavy(peer: Peer) -> None:

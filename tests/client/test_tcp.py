@@ -294,6 +294,22 @@ def test_the_wait_for_a_handshake_has_an_end(tmp_path: Path) -> None:
             http.connect(place)
 
 
+def test_a_master_that_is_just_ending_is_asked_again_soon(tmp_path: Path) -> None:
+    """It hangs up in the middle of the handshake: that is nothing that lasts."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            connection.recv(1 << 16)
+            connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        error = refused(f"https://localhost:{listener.getsockname()[1]}")
+    assert isinstance(error, NoMaster)
+    assert not error.lasting
+
+
 def test_nobody_there(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
