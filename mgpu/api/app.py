@@ -226,7 +226,8 @@ class _Routes:
     async def _create_token(self, request: web.Request) -> web.Response:
         body = await _body(request)
         answer = await self._run(tokens.create, self._context, caller_of(request), body)
-        return web.json_response(answer, status=HTTPStatus.CREATED)
+        told: dict[str, str] = request.app[TOLD]
+        return web.json_response({**answer, "listens": told.get("listens", "")}, status=HTTPStatus.CREATED)
 
     async def _list_tokens(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(tokens.list_tokens, self._context, caller_of(request)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,13 +14,12 @@ from mgpu.core.errors import StoreError
 from mgpu.core.model import Audit
 from mgpu.ops.context import Context, record
 
+NOBODY = "-"  # who it was is not known
 KEPT = 1024  # addresses
 FORGOTTEN_S = 300.0
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.25, 4.0
 ROWS_S = 600.0  # between two rows about one address
 ROWS_AN_HOUR = 60  # about all
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -73,8 +71,7 @@ class Strangers:
         how_often = f"{times} times" if times > 1 else "once"
         whence = block or "many addresses"
         detail = f"no token that holds, {how_often}"
-        log.warning("refused at the TCP port: %s: %s", whence, detail)
-        entry = Audit(clock.now(), "", "come in", detail=detail, origin=f"tcp {whence}", result="refused")
+        entry = Audit(clock.now(), NOBODY, "come in", detail=detail, origin=f"tcp {whence}", result="refused")
         with suppress(StoreError):
             await asyncio.get_running_loop().run_in_executor(None, record, self._context, entry)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -63,6 +64,7 @@ class Tcp:
         self._gates: set[Gate] = set()
         self._shaking: Counter[str] = Counter()  # by address, before their gate stands
         self._room = asyncio.Event()
+        self._most = min(MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)  # nodes and the socket need theirs
         self._listeners: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._errands: set[asyncio.Task[None]] = set()
@@ -154,7 +156,7 @@ class Tcp:
     async def _turn(self) -> None:
         """Until there is room, and never faster than the pace."""
         await asyncio.sleep(1 / PACE)
-        while len(self._gates) + self._shaking.total() >= MOST or self._unknown() >= STRANGERS:
+        while len(self._gates) + self._shaking.total() >= self._most or self._unknown() >= STRANGERS:
             self._room.clear()
             await self._room.wait()
 
@@ -218,7 +220,10 @@ class Tcp:
 
     async def _has_account(self, token: Token, now: float) -> bool:
         known = self._context.keyring.has_account(token, now)
-        return await self._aside(self._context.keyring.ask_for_account, token, now) if known is None else known
+        if known is not None:
+            return known
+        group = self._context.config.socket_group
+        return await self._aside(self._context.keyring.ask_for_account, token, group, now)
 
     async def _note_use(self, token_id: str, now: float) -> None:
         with suppress(StoreError):  # on a full disk it is not that which matters

@@ -58,6 +58,8 @@ def create(session: Session, /, user: str | None, name: str | None, expires: str
     until = f"until {local_time(answer['expires'])}" if answer["expires"] else "until it is revoked"
     say(f"token {answer['token_id']} of {answer['user']}, {until}; on the client: mgpu token save https://HEAD:PORT,")
     say("which reads it, or a file of mode 600 that MGPU_TOKEN_FILE names")
+    if not answer.get("listens"):
+        say("the master does not listen on TCP yet: master: {host: ..., port: ...} in its configuration")
 
 
 @command(examples=LIST_EXAMPLES)

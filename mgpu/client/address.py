@@ -30,6 +30,11 @@ class Address(NamedTuple):
         return f"{'https' if self.tls else 'http'}://{bracketed(self.host)}:{self.port}"
 
     @property
+    def ascii(self) -> bytes:
+        """The host for those who would first load what other scripts need."""
+        return self.host.encode("ascii")
+
+    @property
     def name(self) -> str:
         """Of files about it."""
         return f"{self.host}_{self.port}"

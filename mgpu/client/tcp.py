@@ -105,7 +105,7 @@ class Dialer:
             port = self.address.port
             return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port, 0, 0))]
         try:
-            found = socket.getaddrinfo(self.address.host, self.address.port, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(self.address.ascii, self.address.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             what = f"no machine called {self.address.host} is known ({why})"
@@ -169,7 +169,7 @@ class Dialer:
         import ssl
 
         deadline = self._deadline()
-        secured = context.wrap_socket(connection, server_hostname=self.address.host, do_handshake_on_connect=False)
+        secured = context.wrap_socket(connection, server_hostname=self.address.ascii, do_handshake_on_connect=False)
         try:
             while True:
                 try:

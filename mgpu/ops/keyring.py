@@ -6,6 +6,8 @@ written once a minute at most.
 
 from __future__ import annotations
 
+import grp
+import os
 import pwd
 import threading
 from collections.abc import Iterable
@@ -16,6 +18,17 @@ from mgpu.core.token import Token, digest_of, opens, parse_token
 NOTED_S = 60.0  # between two writes of when a token was used last
 ACCOUNT_S = 30.0  # for so long the system is believed that an account exists
 _NOBODYS = digest_of("")  # compared where there is no such token, so that both take the same time
+
+
+def is_account(uid: int, user: str, group: str) -> bool:
+    """Whether the head knows that login, and it could reach the socket: it is of that group, "" = of any. Raises
+    OSError."""
+    try:
+        account = pwd.getpwuid(uid)
+        of_group = not group or grp.getgrnam(group).gr_gid in os.getgrouplist(account.pw_name, account.pw_gid)
+    except KeyError:
+        return False
+    return account.pw_name == user and (of_group or uid in (0, os.getuid()))
 
 
 class Keyring:
@@ -63,13 +76,11 @@ class Keyring:
             at, stands = self._accounts.get((token.uid, token.user), (0.0, False))
         return stands if 0 <= now - at < ACCOUNT_S else None
 
-    def ask_for_account(self, token: Token, now: float) -> bool:
+    def ask_for_account(self, token: Token, group: str, now: float) -> bool:
         """Asks the system, which may take a while where accounts come over the network. While it cannot tell, nobody
-        is let in, and it is asked again."""
+        is let in, and it is asked again. `group` "" = it may be anybody."""
         try:
-            stands = pwd.getpwuid(token.uid).pw_name == token.user
-        except KeyError:
-            stands = False
+            stands = is_account(token.uid, token.user, group)
         except OSError:
             return False
         with self._lock:

@@ -15,6 +15,7 @@ from mgpu.config.times import seconds_or_never
 from mgpu.core.errors import NotAllowed, NotFound, RequestError
 from mgpu.core.token import ID_LETTERS, SECRET_LETTERS, Token, digest_of, render_token
 from mgpu.ops.context import Caller, Context, require_operator
+from mgpu.ops.keyring import is_account
 from mgpu.ops.render import Json, moment
 from mgpu.store.writing import Writer
 
@@ -101,9 +102,12 @@ def _whose(context: Context, caller: Caller, user: object) -> tuple[int, str]:
         account = pwd.getpwnam(str(user))
     except (KeyError, ValueError) as error:
         raise RequestError(f"there is no user {str(user)!r} on the head node", "a token is of a login there") from error
-    if not context.serves(Caller(account.pw_uid, account.pw_name)):
-        raise RequestError(f"this master does not serve {account.pw_name}", "it is personal: its owner's tokens alone")
-    return uid if uid >= 0 else account.pw_uid, account.pw_name
+    uid, user = uid if uid >= 0 else account.pw_uid, account.pw_name
+    if not context.serves(Caller(uid, user)):
+        raise RequestError(f"this master does not serve {user}", "it is personal: its owner's tokens alone")
+    if not is_account(uid, user, context.config.socket_group):
+        raise RequestError(f"{user} is not of the group {context.config.socket_group}", "which this master is for")
+    return uid, user
 
 
 def _expiry(given: object, now: float) -> float | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mgpu.config.model import Listen
+from mgpu.core.model import Audit
 from tests.api.conftest import Served
 
 
@@ -83,3 +84,8 @@ def until(what: str, holds: Any, within_s: float = 30.0) -> None:
 
 def everything_under(folder: Any) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def audit(served: Served) -> list[Audit]:
+    with served.store.read() as r:
+        return r.audits()

@@ -1,26 +1,20 @@
 """The TCP port: nobody comes in without a token, whatever they say; what strangers can cost is bounded."""
 
 import json
-import logging
 import os
 import pwd
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mgpu.api import gate, knock, strangers, tcp
 from mgpu.client import http
-from mgpu.core.errors import NotAllowed
-from mgpu.core.token import digest_of, parse_token
-from mgpu.ops import tokens
-from mgpu.ops.context import Caller
 from tests.api.elsewhere import (
     answer_on,
     ask,
+    audit,
     connect,
-    everything_under,
     free_port,
     head,
     is_closed,
@@ -77,36 +71,6 @@ def test_the_right_secret_alone_opens(served):
     assert ask(port, head(shown))[0] == 200
 
 
-def test_a_revoked_token_opens_nothing_and_what_it_opened_ends(served, monkeypatch):
-    port = listens(served)
-    shown = token(served)
-    job_id = served.submit()
-    with connect(port) as kept, connect(port) as stream:
-        kept.sendall(head(shown))
-        assert answer_on(kept)[0] == 200
-        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13"}
-        key = {"Sec_WebSocket_Key": "bWdwdS1vd24tc29ja2V0IQ=="}
-        stream.sendall(head(shown, path=f"/v1/jobs/{job_id}/stream", **upgrade, **key))
-        assert b" 101 " in stream.recv(4096)
-        token_id = shown.split("_")[1]
-        assert served.ask("POST", f"/v1/tokens/{token_id}/revoke", {})[1]["state"] == "revoked"
-        assert ask(port, head(shown))[0] == 401
-        assert is_closed(kept)
-        assert is_closed(stream)
-
-
-def test_a_connection_that_is_open_asks_nothing_more_once_its_token_is_revoked(served, monkeypatch):
-    monkeypatch.setattr(tcp, "LOOK_S", 3600.0)
-    port = listens(served)
-    shown = token(served)
-    with connect(port) as kept:
-        kept.sendall(head(shown))
-        assert answer_on(kept)[0] == 200
-        served.ask("POST", f"/v1/tokens/{shown.split('_')[1]}/revoke", {})
-        kept.sendall(head(shown))
-        assert answer_on(kept)[0] == 401
-
-
 def test_each_request_of_a_connection_shows_the_token_that_opened_it(served):
     port = listens(served)
     first, second = token(served), token(served)
@@ -116,76 +80,6 @@ def test_each_request_of_a_connection_shows_the_token_that_opened_it(served):
             assert answer_on(kept)[0] == 200
             kept.sendall(head(later))
             assert answer_on(kept)[0] == 401
-
-
-def test_an_expired_token_opens_nothing_and_what_it_opened_ends(served):
-    port = listens(served)
-    shown = token(served, expires="90d")
-    with connect(port) as kept:
-        kept.sendall(head(shown))
-        assert answer_on(kept)[0] == 200
-        expire(served, shown)
-        assert ask(port, head(shown))[0] == 401
-        assert is_closed(kept)
-
-
-def test_a_user_who_is_gone_from_the_head_is_refused(served):
-    port = listens(served)
-    shown = token(served)
-    change(served, shown, user="nobody-of-that-name")
-    assert ask(port, head(shown))[0] == 401
-
-
-def test_tokens_are_made_and_revoked_by_who_is_logged_in_alone(served):
-    port = listens(served)
-    shown = token(served)
-    for path in ("/v1/tokens", f"/v1/tokens/{shown.split('_')[1]}/revoke"):
-        more = {"Content_Type": "application/json", "Content_Length": "2"}
-        status, _, answer = ask(port, head(shown, "POST", path, **more) + b"{}")
-        assert (status, answer["error"]["code"]) == (403, "not_allowed")
-    assert ask(port, head(shown, path="/v1/tokens"))[2]["tokens"][0]["state"] == "valid"
-
-
-def test_nobody_makes_tokens_for_others_but_admins(served):
-    other = Caller(4711, "mallory")
-    shared = replace(served.context, config=replace(served.context.config, shared=True))
-    with pytest.raises(NotAllowed, match="make tokens for others"):
-        tokens.create(shared, other, {"user": ME})
-
-
-def test_the_secret_is_kept_nowhere(served, tmp_path, caplog):
-    caplog.set_level(logging.DEBUG)
-    port = listens(served)
-    shown = token(served, name="laptop")
-    assert ask(port, head(shown))[0] == 200
-    assert ask(port, head(shown + "0"))[0] == 401
-    _, secret = parse_token(shown)
-    until("the refusal is told", lambda: any(row.what == "come in" for row in audit(served)))
-    kept = everything_under(tmp_path)
-    assert digest_of(secret).encode() in kept
-    assert secret.encode() not in kept
-    assert secret not in caplog.text
-    assert secret not in json.dumps(served.ask("GET", "/v1/tokens")[1])
-
-
-def test_when_a_token_was_used_is_stored_once_a_minute(served):
-    port = listens(served)
-    shown = token(served)
-    for _ in range(3):
-        assert ask(port, head(shown))[0] == 200
-    until("it is stored", lambda: stored(served, shown).last_used is not None)
-    first = stored(served, shown).last_used
-    assert ask(port, head(shown))[0] == 200
-    assert stored(served, shown).last_used == first
-    assert served.ask("GET", "/v1/tokens")[1]["tokens"][0]["last_used"] is not None
-
-
-def test_tokens_outlive_the_master(served):
-    port = listens(served)
-    shown = token(served)
-    served.restart(keyring=type(served.context.keyring)())
-    tokens.load(served.context)
-    assert ask(port, head(shown))[0] == 200
 
 
 def test_web_pages_and_other_names_are_refused_even_with_a_token(served):
@@ -344,28 +238,6 @@ def test_a_port_in_use_is_told_and_tried_again(served, monkeypatch, caplog):
 def test_the_socket_asks_for_no_token(served):
     listens(served)
     assert http.request(served.endpoint, "GET", "/v1/jobs").status == 200
-
-
-def audit(served):
-    with served.store.read() as r:
-        return r.audits()
-
-
-def stored(served, shown):
-    with served.store.write() as w:
-        return next(each for each in w.tokens() if each.token_id == shown.split("_")[1])
-
-
-def change(served, shown, **changes):
-    before = stored(served, shown)
-    after = replace(before, **changes)
-    with served.store.write() as w:
-        w.save_token(after, before)
-    served.context.keyring.keep(after)
-
-
-def expire(served, shown):
-    change(served, shown, expires=1.0)
 
 
 def is_let_in(port, shown):
