@@ -14,7 +14,7 @@ from mgpu.config import times
 from mgpu.config.faults import did_you_mean
 from mgpu.config.listening import listen_host
 from mgpu.config.sshconfig import parse_jump
-from mgpu.core.logins import EVERYBODY, NONE, SAME
+from mgpu.core.logins import EVERYBODY, LOGIN, NONE, SAME
 from mgpu.core.plan import Window
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -46,7 +46,7 @@ def _name(text: str) -> str:
 
 
 def _login(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]*", text):
+    if not LOGIN.fullmatch(text):
         raise ValueError(f"{text!r} is no login name")
     return text
 

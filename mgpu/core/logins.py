@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from mgpu.core.errors import NotAllowed
 
 EVERYBODY = "*"  # who is not named
 SAME, NONE = "same", "none"  # instead of a login: the same name there; refused
+LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]*", re.ASCII)  # one that may stand in a command line
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class Logins:
             hint = "an administrator of mgpu can put a login there"
             raise NotAllowed(f"{user} may run no jobs here: the configuration's `users` refuses {whom}", hint)
         login = user if said == SAME else said
+        if not LOGIN.fullmatch(login) or (said == SAME and login.isdigit()):
+            hint = "an administrator of mgpu may write a login into the configuration, under `users`"
+            raise NotAllowed(f"{login!r} is no login that jobs can run as on the nodes", hint)
         if said == SAME and self.is_reserved(login):
             hint = f"an administrator of mgpu may write so into the configuration, users: {{{user}: LOGIN}}"
             raise NotAllowed(f"no jobs run as {login} here: it is {_whose(login)}", hint)

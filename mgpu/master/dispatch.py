@@ -81,7 +81,8 @@ class Dispatch:
             self.waits, self.due = dict(barred), self._config.heartbeat_interval_s
             return board
         views = planning.answering(self.views, self._nodes, self._links, now)
-        snapshot = self._doors.close(planning.snapshot(self._config, views, self._asked, board, now, self._use))
+        snapshot = planning.snapshot(self._config, views, self._asked, board, now, self._use)
+        snapshot = self._doors.close(snapshot, board)
         later = [job.not_before - now for job in snapshot.later]
         self.due = min(later, default=self._config.heartbeat_interval_s)
         self.due = min(self.due, self._doors.retry({batch.owner.user for batch in snapshot.batches if batch.owner}))
@@ -138,7 +139,7 @@ class Dispatch:
             board, dependents = Board.read(reader), self._waiting.dependents(reader)
         more = self._waiting.pending(job, job.not_before) if job else None
         seen = planning.what_if(self._config, self.views, self._asked, board, self._clock.now(), more, self._use)
-        return replace(self._doors.close(seen), dependents=dependents), self._policies
+        return replace(self._doors.close(seen, board), dependents=dependents), self._policies
 
     def turn(self, job_id: JobId) -> Turn | None:
         queued = self._waiting.get(job_id)

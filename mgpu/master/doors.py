@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -18,6 +18,7 @@ from mgpu.core.errors import NotAllowed
 from mgpu.core.logins import why_shut
 from mgpu.core.model import NodeName
 from mgpu.core.plan import Barred, Batch, Closed, Shut, Snapshot
+from mgpu.master.board import Board
 from mgpu.master.links import Links
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
@@ -60,28 +61,37 @@ class Doors:
 
     # --- for the plan -----------------------------------------------------------------------------------------------
 
-    def close(self, seen: Snapshot) -> Snapshot:
+    def close(self, seen: Snapshot, board: Board) -> Snapshot:
         """With the nodes where nothing of an owner may start now closed to it."""
         if not self._apart:
             return seen
-        shut = {owner.user: self._shut_to(owner.user) for owner in {batch.owner for batch in seen.batches} if owner}
+        reasons = self._reasons(board)
+        shut = {
+            owner.user: self._shut_to(owner.user, reasons) for owner in {batch.owner for batch in seen.batches} if owner
+        }
         return replace(seen, batches=tuple([_with(batch, shut) for batch in seen.batches]))
 
-    def _shut_to(self, user: str) -> Closed:
-        try:
-            login = self._config.logins.login_of(user)
-        except NotAllowed as error:
-            return tuple([(name, Shut(error.message, Barred.LOGIN)) for name in self.links])
+    def _reasons(self, board: Board) -> dict[str, dict[NodeName, str]]:
+        """By login: the nodes that are shut to it. What was given up there has to be ended before more of it starts,
+        and others need not wait for that."""
+        found: dict[str, dict[NodeName, str]] = {}
         now = self._clock.monotonic()
-        found: list[tuple[NodeName, Shut]] = []
         with self._lock:
-            for name in self.links:
-                door = self._known.get((name, login))
-                if door is not None and door.why:
-                    found.append((name, Shut(door.why, Barred.LOGIN)))
-                elif door is not None and now - door.since > PATIENCE_S:
-                    found.append((name, Shut(f"the login as {login} has not been answered yet", Barred.LOGIN)))
-        return tuple(found)
+            for (name, login), door in self._known.items():
+                late = now - door.since > PATIENCE_S
+                if why := door.why or (f"the login as {login} has not been answered yet" if late else ""):
+                    found.setdefault(login, {})[name] = why
+        for _item, part in board.parts():
+            if part.owes_fence:
+                found.setdefault(part.account, {}).setdefault(part.node, "a job that was given up is looked for first")
+        return found
+
+    def _shut_to(self, user: str, reasons: Mapping[str, Mapping[NodeName, str]]) -> Closed:
+        try:
+            shut = reasons.get(self._config.logins.login_of(user), {})
+        except NotAllowed as error:
+            shut = dict.fromkeys(self.links, error.message)
+        return tuple([(name, Shut(why, Barred.LOGIN)) for name, why in shut.items()])
 
     def unsure(self, user: str, names: Iterable[NodeName]) -> list[NodeName]:
         """Where it is not known of this moment that something of theirs may start: there it is tried now."""

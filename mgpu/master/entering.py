@@ -63,20 +63,24 @@ class Entering:
     # --- ways in ----------------------------------------------------------------------------------------------------
 
     def _session(self, node: NodeConfig) -> NodeSession:
-        local = node.connection == "local"
-        return self._begin(node, LocalConnection if local else lambda: self._login(node, lambda: resolve(node.ssh)))
+        def login() -> Connection:
+            return self._login(node, lambda: resolve(node.ssh))
+
+        connect = LocalConnection if node.connection == "local" else login
+        return NodeSession(connect, self._root(node), *self._limits)
 
     def _session_as(self, node: NodeConfig, account: str, own: NodeSession) -> NodeSession:
         """There is no login on this machine itself, so there it is sudo always."""
+        root = self._root(node, account if self.config.run_as == "submitter" else "")
         if node.connection == "local" or (self.config.via == "sudo" and self.config.run_as == "submitter"):
-            return NodeSession(own.connections, self._root(node), *self._limits, sudo_user=account)
-        return self._begin(node, lambda: self._login(node, lambda: self._target_as(node, account)))
+            return NodeSession(own.connections, root, *self._limits, sudo_user=account)
+        return NodeSession(lambda: self._login(node, lambda: self._target_as(node, account)), root, *self._limits)
 
-    def _begin(self, node: NodeConfig, connect: Callable[[], Connection]) -> NodeSession:
-        return NodeSession(connect, self._root(node), *self._limits)
-
-    def _root(self, node: NodeConfig) -> tuple[str, ...]:
-        return self.database_id, node.name, encode(node.run_dir)
+    def _root(self, node: NodeConfig, account: str = "") -> tuple[str, ...]:
+        """Where an account keeps its files. A place that is not in its home has a folder for each."""
+        apart = account and node.run_dir.startswith("/")
+        below = f"{node.run_dir}/{account}" if apart else node.run_dir
+        return self.database_id, node.name, encode(below)
 
     @property
     def _limits(self) -> tuple[float, float]:

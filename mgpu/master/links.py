@@ -14,6 +14,7 @@ from itertools import chain
 from mgpu.core.model import AttemptState, NodeName, Part
 from mgpu.master.board import Board
 from mgpu.master.link import NodeLink
+from mgpu.meters import Contact
 
 IDLE_S = 300.0
 
@@ -83,6 +84,15 @@ class Links(Mapping[NodeName, NodeLink]):
             ended = [(self._others.pop(key), self._used.pop(key)) for key in idle]
         for link, _ in ended:
             link.close()
+
+    def contacts(self) -> dict[NodeName, Contact]:
+        """With all accounts of each node."""
+        with self._lock:
+            others = [(key[0], link.runner.contact) for key, link in self._others.items()]
+        found = {name: link.runner.contact for name, link in self._own.items()}
+        for name, theirs in others:
+            found[name] = Contact(*[one + other for one, other in zip(found[name], theirs, strict=True)])
+        return found
 
     def close(self) -> None:
         with self._lock:

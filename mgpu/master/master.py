@@ -46,7 +46,7 @@ from mgpu.master.spawning import Spawner
 from mgpu.master.stdin import Stdins
 from mgpu.master.troubles import Troubles
 from mgpu.master.worker import SystemThreads, Threads
-from mgpu.meters import Contact, Meters
+from mgpu.meters import Meters
 from mgpu.ops.context import TREES, HostKeys
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -128,10 +128,7 @@ class Master:
         self._store.listen(self.meters.happened)
         self.meters.nodes = lambda: dict(self._nodes)
         self.meters.views = lambda: self._dispatch.views
-        self.meters.contacts = self._contacts
-
-    def _contacts(self) -> dict[NodeName, Contact]:
-        return {name: link.runner.contact for name, link in self._links.items()}
+        self.meters.contacts = self._links.contacts
 
     # --- a pass -----------------------------------------------------------------------------------------------------
 

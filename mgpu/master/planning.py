@@ -95,8 +95,10 @@ class Views:
     def of(
         self, nodes: Mapping[NodeName, Node], board: Board, gone: Mapping[NodeName, Sequence[Gone]], now: float
     ) -> tuple[NodeView, ...]:
-        holds = _holds(board, apart=self._config.run_as == "submitter")
-        owed = Counter(part.node for _, part in board.parts() if part.owes_fence)
+        apart = self._config.run_as == "submitter"
+        holds = _holds(board, apart)
+        # where accounts are apart it keeps that one alone from the node: see doors
+        owed = Counter(part.node for _, part in board.parts() if part.owes_fence and not apart)
         tokens: dict[str, tuple[JobId, NodeName]] = {}
         found = []
         for entry in self._config.nodes:

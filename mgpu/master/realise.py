@@ -29,6 +29,7 @@ LOOK_LOST_S = (1.0, 30.0)  # backoff while contact is lost
 START_LIMIT_S = 60.0  # from the request to `started`: then the node hangs
 UNPACK_S = 240.0  # more, where a tree has to be unpacked; a gang waits for its last for 300
 AGAIN_S = 5.0  # a stop or a go of which nothing shows may not have arrived
+AGAIN_THEIRS_S = 15.0
 
 
 @dataclass(slots=True)
@@ -116,9 +117,14 @@ class Realiser:
                     continue
                 if part.state is not AttemptState.ENDED:
                     self._realise(item, part, link, now, monotonic)
-                elif part.owes_fence and part.node in up and self._repeatedly("stop", part.key, monotonic):
+                elif part.owes_fence and part.node in up and self._owed(part, link, monotonic):
                     link.stop(Known(part, item.attempt.token_of(part)))
         return self._look(board, monotonic)
+
+    def _owed(self, part: Part, link: NodeLink, monotonic: float) -> bool:
+        """It is time to ask for it; less often in an account that perhaps nobody can enter any more."""
+        pause_s = AGAIN_S if link is self._links.get(part.node) else AGAIN_THEIRS_S
+        return self._repeatedly("stop", part.key, monotonic, pause_s)
 
     def _realise(self, item: Running, part: Part, link: NodeLink, now: float, monotonic: float) -> None:
         known = Known(part, item.attempt.token_of(part))
@@ -196,8 +202,8 @@ class Realiser:
     def _is_new(self, what: str, key: PartKey) -> bool:
         return (what, key) not in self._given and (what, key) not in self._under_way
 
-    def _repeatedly(self, what: str, key: PartKey, monotonic: float) -> bool:
-        if (what, key) in self._under_way or monotonic - self._given.get((what, key), -1e9) < AGAIN_S:
+    def _repeatedly(self, what: str, key: PartKey, monotonic: float, pause_s: float = AGAIN_S) -> bool:
+        if (what, key) in self._under_way or monotonic - self._given.get((what, key), -1e9) < pause_s:
             return False
         self._note(what, key, monotonic)
         return True

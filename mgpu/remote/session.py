@@ -45,7 +45,7 @@ class NodeSession:
 
     @property
     def contact(self) -> Contact:
-        return self.connections.contact
+        return Contact() if self._shared else self.connections.contact
 
     @property
     def address(self) -> str:

@@ -237,3 +237,15 @@ def test_a_suspect_gpu_is_free_and_says_why() -> None:
 def test_control_characters_of_a_process_stay_out_of_reasons() -> None:
     nasty = replace(ALICE, command="\x1b[31mred\nline x")
     assert view(nasty).devices[1].reason == "external (alice, pid 4242, ?[31mred?line, 11 GiB, 3 h)"
+
+
+def test_under_an_account_of_its_user_all_of_that_user_is_the_jobs() -> None:
+    """Nothing more of it can be read: not its token, and it has left the session."""
+    held = holds(1, accounts={DeviceUuid("GPU-1"): "alice"})
+    assert told(view(ALICE, holds=held))[1] == "1 allocated held by job 12"
+    assert "conflict with bob" in told(view(replace(ALICE, user="bob"), holds=held))[1]
+    assert "conflict with alice" in told(view(ALICE, holds=holds(1)))[1]  # under mgpu's own login it could be read
+    elsewhere = replace(ALICE, uuid=DeviceUuid("GPU-2"))
+    assert told(view(elsewhere, holds=held))[2].startswith("2 external external (alice, pid 4242")
+    of_another = replace(held, sessions={4200: JobId(13)})
+    assert "conflict with job 13" in told(view(ALICE, holds=of_another))[1]

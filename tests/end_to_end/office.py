@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.cluster import FINAL, QUICK, until
+from tests.end_to_end.cluster import FINAL, PATIENCE_S, QUICK, until
 from tests.end_to_end.test_shared import ANN, BOB, IMPORTS, PYTHONS, SERVICE, TREE, House, as_user
 from tests.lab import Lab, Settings, choose_mode
 
@@ -76,12 +76,14 @@ class Office(House):
     def job(self, name: str, job_id: int) -> dict[str, Any]:
         return dict(json.loads(self.ok(name, "--json", "show", "job", str(job_id))))
 
-    def await_job(self, name: str, job_id: int, *states: str, reason: str = "") -> dict[str, Any]:
+    def await_job(
+        self, name: str, job_id: int, *states: str, reason: str = "", patience_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
         def there() -> dict[str, Any] | None:
             job = self.job(name, job_id)
             return job if job["state"] in (states or FINAL) and (not reason or job["reason"] == reason) else None
 
-        found: dict[str, Any] = until(f"job {job_id} in {states or FINAL} {reason}", there)
+        found: dict[str, Any] = until(f"job {job_id} in {states or FINAL} {reason}", there, patience_s)
         return found
 
     def await_running(self, name: str, job_id: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.end_to_end.cluster import until
 from tests.end_to_end.office import EVE, THERE, Office, opened
+from tests.end_to_end.test_mpi import KINDS
 from tests.end_to_end.test_shared import ANN, BOB
 
 
@@ -111,6 +113,32 @@ def test_in_the_foreground_with_stdin_over_two_nodes_and_on_a_terminal(office: O
     assert ("/dev/pts/" in shown, "alice" in shown) == (True, True), shown
 
 
+def test_an_account_says_nothing_of_the_jobs_of_others(office: Office) -> None:
+    """The events lie in its home, where it writes what it likes."""
+    jobs = {name: office.submit(name, "-G", "1", "-w", "node001", "sleep 60") for name in (ANN, BOB)}
+    for name, job in jobs.items():
+        office.await_running(name, job)
+    lines = "".join(f"{jobs[name]}.1 requeue\\n" for name in (BOB, ANN))
+    office.lab.nodes[0].run(f"printf '{lines}' >>$(echo ~/.mgpu/*/node001/events)", user="alice")
+    until("her own is heard", lambda: office.job(ANN, jobs[ANN])["attempt"] == 2)
+    assert (office.job(BOB, jobs[BOB])["state"], office.job(BOB, jobs[BOB])["attempt"]) == ("RUNNING", 1)
+
+
+def test_what_is_shipped_is_theirs(office: Office) -> None:
+    tree = office.folder / ANN / "tree"
+    tree.mkdir(exist_ok=True)
+    (tree / "data").write_text("along\n")
+    shutil.chown(tree, ANN)
+    line = "cat data; stat -c '%U %a' ."
+    assert office.ok(ANN, "srun", "-G", "1", f"--ship={tree}", "sh", "-c", line) == "along\nalice 700\n"
+
+
+@pytest.mark.skipif(not KINDS, reason="no MPI here: scripts/test installs it")
+def test_mpi(office: Office) -> None:
+    words = ("-N", "2", "--gpus-per-node", "1", *map(str, KINDS[-1].words("id", "-un")))
+    assert office.ok(BOB, "srun", *words) == "bob\nbob\n"
+
+
 @pytest.mark.parametrize("end", ["restart", "kill"])
 def test_a_job_outlives_the_master(office: Office, end: str) -> None:
     job = office.submit(ANN, "-G", "1", "echo before; until [ -e ~/go ]; do sleep 0.2; done; echo after; rm ~/go")
@@ -163,3 +191,27 @@ def test_whatever_shell_they_have(office: Office, shell: str) -> None:
         assert office.ok(BOB, "srun", "-G", "1", "-w", "node002", "id", "-un") == "bob\n"
     finally:
         node.run(f"usermod -s {before} bob", user="root")
+
+
+def test_an_account_that_is_gone_for_good(office: Office) -> None:
+    """Its job is given up by an operator's word, and the node goes on working for all others."""
+    node = office.lab.nodes[1]
+    job = office.submit(ANN, "-G", "1", "-w", "node002", "--retries", "0", "--no-requeue", "sleep 600")
+    office.await_running(ANN, job)
+    node.run("cp /etc/passwd /etc/passwd.all; sed -i /^alice:/d /etc/passwd", user="root")
+    try:
+        node.fault("sshd", "kill")
+        node.fault("sshd", "start")
+        office.await_job(ANN, job, "RUNNING", reason="ContactLost")
+        office.ok("root", "node", "down", "node002", "--yes")
+        assert office.await_job(ANN, job)["state"] == "NODE_FAIL"
+        assert office.ok(BOB, "srun", "-G", "1", "-w", "node002", "id", "-un") == "bob\n"
+        more = office.submit(ANN, "-G", "1", "-w", "node002", "true")
+        office.await_job(ANN, more, "PENDING", reason="ReqNodeNotAvail")
+    finally:
+        node.run("cat /etc/passwd.all >/etc/passwd", user="root")
+    office.ok(ANN, "enroll")
+    assert office.await_job(ANN, more, patience_s=60)["state"] == "COMPLETED"
+    until(
+        "what was given up is ended", lambda: "sleep" not in node.run("ps -u alice -o comm= || :", user="root").stdout
+    )
