@@ -27,6 +27,7 @@ from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError, NotAllowed, StoreError
 from mgpu.master.entering import Entering
 from mgpu.master.master import Master
+from mgpu.master.notifying import Notifier
 from mgpu.ops import exports, tokens, trees
 from mgpu.ops import reload as operations
 from mgpu.ops.context import Caller, Context
@@ -123,6 +124,8 @@ def _serve(
     tokens.load(context)
     exports.tidy(context)
     server.start()
+    notifier = Notifier(context)
+    notifier.start()
     log.info("mgpu %s: master of %s, pid %d", mgpu.__version__, state_dir, os.getpid())
     systemd.tell("READY=1", f"STATUS=mgpu {mgpu.__version__}, {len(settings.nodes)} nodes")
     try:
@@ -139,6 +142,7 @@ def _serve(
         master.leave()
         # the socket goes first, so that nobody asks a master that is on its way out
         server.stop()
+        notifier.stop()
         master.close()
         store.close()
         if not stays:

@@ -67,6 +67,7 @@ class Meters:
         self.ended: Counter[str] = Counter()  # by state
         self.failures: Counter[str] = Counter()  # of attempts, by class
         self.requests: Counter[tuple[str, str, int]] = Counter()  # method, route, status
+        self.notices: Counter[bool] = Counter()  # told or not
         self.probes: dict[NodeName, Probes] = {}
         self.trouble = ""  # why the last pass failed; "" = it did not
         self.passed_at: float | None = None  # when it was over, on the monotonic clock
@@ -76,6 +77,7 @@ class Meters:
         self.contacts: Callable[[], Mapping[NodeName, Contact]] = dict
         self.clients: Callable[[], int] = int
         self.streams: Callable[[], int] = int
+        self.troubles: Callable[[], Sequence[str]] = tuple  # beside those of the passes, one line each
 
     def passed(self, began: float, ended: float, trouble: str) -> None:
         with self._lock:
@@ -121,6 +123,11 @@ class Meters:
                 self.probes[node] = was._replace(failed=was.failed + 1)
             else:
                 self.probes[node] = Probes(was.answered + 1, was.total_s + took_s, took_s, was.failed)
+
+    def noticed(self, told: bool) -> None:
+        """By the command of `notify:`."""
+        with self._lock:
+            self.notices[told] += 1
 
     def answered(self, method: str, route: str, status: int) -> None:
         with self._lock:

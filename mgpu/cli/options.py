@@ -57,6 +57,10 @@ CARE = [
     Option("-J --job-name", "NAME", "Name of the job."),
     Option("--retries", "N", "Run again up to N times if the command fails."),
     Option("--no-requeue", "", "Never run again after node trouble."),
+    Option(
+        "--mail-type", "LIST", "Have somebody told: BEGIN, END, FAIL, REQUEUE, TIME_LIMIT_90, ARRAY_TASKS, ALL, ..."
+    ),
+    Option("--mail-user", "NAME", "Whom, a login or an address; you, if it is left out."),
 ]
 SURROUNDINGS = [
     Option(

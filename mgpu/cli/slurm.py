@@ -68,8 +68,6 @@ NOTED = [
     Option("--wckey", "KEY", _COST),
     Option("--comment", "TEXT", _COST),
     Option("--extra", "TEXT", _COST),
-    Option("--mail-type", "LIST", "mgpu sends no mail: mgpu history tells how jobs ended"),
-    Option("--mail-user", "NAME", "mgpu sends no mail: mgpu history tells how jobs ended"),
     Option("-q --qos", "NAME", "mgpu has no such classes: partitions have limits and priorities (-p)"),
     Option("--mcs-label", "LABEL", "mgpu has no security labels"),
     Option("--get-user-env", "[WHEN]", "a job's environment is that of its account on the node", bare="yes"),

@@ -24,7 +24,7 @@ from pathlib import Path
 from mgpu.config.checks import check_devices, check_number, check_partitions, check_twice, counted_twice
 from mgpu.config.document import Document, read
 from mgpu.config.faults import Fault
-from mgpu.config.model import Config, NodeConfig, PartitionConfig, SshSettings
+from mgpu.config.model import Config, NodeConfig, Notify, PartitionConfig, SshSettings
 from mgpu.config.nodes import Entry, Placed, expanded, external_policy, read_defaults, read_entries
 from mgpu.config.older import modernise
 from mgpu.config.schema import InventoryFile, NodeDefaults, NodeHealth, Settings
@@ -178,6 +178,11 @@ def _fair_share(settings: Settings) -> FairShare:
     )
 
 
+def _notify(settings: Settings) -> Notify | None:
+    said = settings.notify
+    return None if said is None else Notify(said.command, said.events, said.timeout, said.retries)
+
+
 def _with_windows(node: NodeConfig, settings: Settings) -> NodeConfig:
     """Those of all nodes come on top of its own."""
     windows = (*node.facts.maintenance, *settings.maintenance)
@@ -234,6 +239,7 @@ def _config(
         ship_max=settings.ship.max_size,
         keep_jobs_s=settings.retention.jobs,
         keep_output_s=settings.retention.output,
+        notify=_notify(settings),
         log_format=settings.log.format,
         external=external_policy(settings.external),
         warnings=tuple(warnings),

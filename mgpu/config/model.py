@@ -22,6 +22,7 @@ Privacy = Literal["full", "names", "none"]
 DAY_S = 86_400
 OUTPUT_MAX = 10 << 30  # bytes
 SHIP_MAX = 100 << 20  # bytes
+DEFAULT_EVENTS = ("failed", "node_up", "node_down", "node_drained")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,16 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
+class Notify:
+    """The site's command that is told of `events` (see core.notices), and of what jobs ask for with --mail-type."""
+
+    command: tuple[str, ...]
+    events: tuple[str, ...] = DEFAULT_EVENTS
+    timeout_s: float = 30.0
+    retries: int = 3
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """`path` None = no file: this machine is the only node. `idle_exit_s` infinite = a master never exits by itself.
     `shared`: it serves all, or all of `socket_group`."""
@@ -116,6 +127,7 @@ class Config:
     ship_max: int = SHIP_MAX  # bytes of the files of a shipped tree, 0 = any
     keep_jobs_s: float = inf  # of jobs that ended, with their output
     keep_output_s: float = inf
+    notify: Notify | None = None
     log_format: Literal["text", "json"] = "text"
     external: ExternalPolicy = field(default_factory=ExternalPolicy)
     run_as: Literal["service", "submitter"] = "service"  # under whose account jobs run on the nodes

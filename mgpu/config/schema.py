@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mgpu.config.listening import LOOPBACK, PORT, is_loopback
-from mgpu.config.model import DAY_S, OUTPUT_MAX, SHIP_MAX, Listen
+from mgpu.config.model import DAY_S, DEFAULT_EVENTS, OUTPUT_MAX, SHIP_MAX, Listen
 from mgpu.config.values import (
     Age,
     Count,
     Environment,
+    Events,
     Group,
     Hours,
     Jump,
@@ -39,6 +40,7 @@ from mgpu.config.values import (
     SizeBytes,
     Users,
     Whole,
+    Words,
 )
 from mgpu.core.plan import DESKTOP, Limits
 from mgpu.core.ports import PORTS
@@ -246,6 +248,19 @@ class Ship(Section):
     max_size: SizeBytes = SHIP_MAX
 
 
+class Notices(Section):
+    command: Words = ()
+    events: Events = DEFAULT_EVENTS
+    timeout: Seconds = 30.0
+    retries: Count = 3
+
+    @model_validator(mode="after")
+    def _has_command(self) -> Notices:
+        if not self.command:
+            raise ValueError("has no command: [/usr/local/bin/tell]")
+        return self
+
+
 class Retention(Section):
     jobs: SecondsOrNever = inf
     output: SecondsOrNever = inf
@@ -275,6 +290,7 @@ class Settings(Section):
     output: Output = Output()
     ship: Ship = Ship()
     log: Log = Log()
+    notify: Notices | None = None
     retention: Retention = Retention()
     external: External = External()
     maintenance: Maintenance = []

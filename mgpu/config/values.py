@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from mgpu.config.faults import did_you_mean
 from mgpu.config.listening import listen_host
 from mgpu.config.sshconfig import parse_jump
 from mgpu.core.logins import EVERYBODY, LOGIN, NONE, SAME
+from mgpu.core.notices import EVENTS
 from mgpu.core.plan import Window
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -205,6 +207,31 @@ def _window(value: Any) -> Window:
     return Window(start, end, f"{told['from']} to {told['to']}", told["reason"])
 
 
+def _events(value: Any) -> tuple[str, ...]:
+    """`all`, `none`, or their names."""
+    if value in ("all", "none"):
+        return EVENTS if value == "all" else ()
+    words = parts(value) if isinstance(value, str) else value
+    if not isinstance(words, list):
+        raise ValueError(f"must be all, none, or a list of events: {', '.join(EVENTS)}")
+    for word in words:
+        if word not in EVENTS:
+            near = did_you_mean(str(word), EVENTS) or f": one of {', '.join(EVENTS)}"
+            raise ValueError(f"there is no event {word!r}{near}")
+    return tuple(words)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    """A command: its words, or a text for the shell."""
+    if isinstance(value, str) and value.strip():
+        return "/bin/sh", "-c", value
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
+        raise ValueError('must be a command: a text for the shell, or its words, as in [/usr/local/bin/tell, "--all"]')
+    return (os.fspath(home_path(value[0])), *value[1:])
+
+
+Events = Annotated[tuple[str, ...], PlainValidator(_events)]
+Words = Annotated[tuple[str, ...], PlainValidator(_words)]
 Whole = Annotated[int, reading(_whole)]
 Count = Annotated[Whole, Field(ge=0)]
 Port = Annotated[Whole, Field(ge=1, le=65535)]

@@ -231,6 +231,8 @@ class JobSpec:
     tasks_per_node: int | None = None  # of the command, side by side on each node; None = it is started once there
     exports: str = ""
     export_file: str = ""  # on the node, of more values; "" = none
+    mail_type: str = ""  # of what somebody is told, as --mail-type names it (see core.notices)
+    mail_user: str = ""  # whom; "" = who submitted it
     gpus_per_task: int | None = None  # which it then sees alone; None = all those of its node
 
     @property

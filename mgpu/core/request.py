@@ -21,6 +21,7 @@ from mgpu.core.devices import listed, parse_indices
 from mgpu.core.errors import RequestError
 from mgpu.core.gputype import check_types, parse_types
 from mgpu.core.launchers import settle
+from mgpu.core.mail import parse_mail_type, parse_mail_user
 from mgpu.core.model import Command, CommandForm, Dependency, JobKind, JobSpec, LauncherName, NodeName, Request
 from mgpu.core.partitions import admit
 from mgpu.core.plan import AccountFacts, NodeView, PartitionFacts
@@ -46,12 +47,14 @@ _OPTIONS = (
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
     *("exclusive", "setup", "cpus_per_task", "mem", "account", "kill_on_disconnect", "input"),
-    *("launcher", "ntasks_per_node", "ntasks", "gpus_per_task", "export_file"),
+    *("launcher", "ntasks_per_node", "ntasks", "gpus_per_task", "export_file", "mail_type"),
+    "mail_user",
 )
 # Given, they say something: an empty one is a variable that is not set. What is not here says so in its own words.
 _NEVER_EMPTY = (
     *("time", "partition", "policy", "chdir", "output", "error", "array", "kill_on_invalid_dep", "gpu_mem", "mem"),
-    *("account", "begin", "input", "launcher", "export_file"),
+    *("account", "begin", "input", "launcher", "export_file", "mail_type"),
+    "mail_user",
 )
 _OURS = re.compile(r"MGPU_\w*|SLURM_\w*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|NVIDIA_VISIBLE_DEVICES", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -130,6 +133,8 @@ def parse_submission(
         launcher=launcher,
         tasks_per_node=tasks,
         export_file=read.line(options, "export_file"),
+        mail_type=parse_mail_type(read.line(options, "mail_type", 1024)),
+        mail_user=parse_mail_user(read.line(options, "mail_user", 1024).strip()),
         gpus_per_task=parse_share(options, launcher, tasks, ask.sizes),
     )
     return spec, notices + account_notices + array_notices + env_notices + retry_notices + tree_notices(spec)

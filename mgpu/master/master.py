@@ -339,7 +339,7 @@ class Master:
     def errors(self) -> Sequence[str]:
         self._look_for_changes(self._clock.monotonic())
         notices = (self._space.notice, self._edited.notice, self._outdated.notice)
-        return (*self._troubles.lines(), *filter(None, notices))
+        return (*self._troubles.lines(), *self.meters.troubles(), *filter(None, notices))
 
     def _look_for_changes(self, monotonic: float) -> None:
         self._edited.look(monotonic)

@@ -125,6 +125,8 @@ def _interface(meters: Meters) -> Iterator[str]:
         for (method, route, status), count in sorted(dict(meters.requests).items())
     ]
     yield from _family("mgpu_http_requests_total", "counter", "Requests that were answered.", asked)
+    told = [({"result": word}, meters.notices[told]) for word, told in (("told", True), ("failed", False))]
+    yield from _family("mgpu_notices_total", "counter", "Events that the command of notify: was given.", told)
     yield from _family("mgpu_http_clients", "gauge", "Connections of clients.", [({}, meters.clients())])
     yield from _family("mgpu_http_streams", "gauge", "Outputs that are being followed.", [({}, meters.streams())])
 

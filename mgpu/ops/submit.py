@@ -103,6 +103,8 @@ def read_job(
     if config.run_as == "submitter":
         config.logins.login_of(caller.user)
     require_possible(context, spec, caller.user)
+    if spec.mail_type and config.notify is None:
+        notices.append("--mail-type: nobody would be told, as this master's configuration has no `notify:`")
     spec = replace(spec, asked=_asked(payload))
     options = read.Options(read.mapping(payload, "options"))
     begin = 0.0

@@ -19,7 +19,7 @@ NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 HEAD = re.compile(rf"# (?:HELP ({NAME}) \S.*|TYPE ({NAME}) (counter|gauge|histogram|summary))")
 SAMPLE = re.compile(rf'({NAME})(?:\{{((?:{NAME}="(?:[^"\\\n]|\\[\\"n])*",?)*)\}})? (\S+)')
 LABEL = re.compile(rf'({NAME})="((?:[^"\\\n]|\\[\\"n])*)"')
-KNOWN = {"le", "version", "wire", "schema", "state", "class", "node", "method", "route", "status"}
+KNOWN = {"le", "version", "wire", "schema", "state", "class", "node", "method", "route", "status", "result"}
 
 Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
 
