@@ -76,16 +76,16 @@ class Strangers:
             await asyncio.get_running_loop().run_in_executor(None, record, self._context, entry)
 
 
+def plain(address: str) -> str:
+    """As people write it: of IPv4 also where a listener for both has it as IPv6."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return str(mapped or parsed)
+
+
 def block_of(address: str) -> str:
     """Who is taken for one: an address, of IPv6 the network that a customer has whole."""
-    bare = address.partition("%")[0]
-    try:
-        parsed = ipaddress.ip_address(bare)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        if not parsed.is_loopback:
-            return str(ipaddress.ip_network((parsed, 64), strict=False))
+    parsed = ipaddress.ip_address(plain(address))
+    if isinstance(parsed, ipaddress.IPv6Address) and not parsed.is_loopback:
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)

@@ -26,7 +26,7 @@ from mgpu.api.certificate import Certificate
 from mgpu.api.connection import PASSES
 from mgpu.api.gate import Gate, Refusal
 from mgpu.api.knock import Knock
-from mgpu.api.strangers import Strangers, block_of
+from mgpu.api.strangers import Strangers, block_of, plain
 from mgpu.config.listening import addresses
 from mgpu.config.model import Listen
 from mgpu.core.errors import StoreError
@@ -74,7 +74,8 @@ class Tcp:
 
     async def start(self) -> None:
         await self._open()
-        self._tasks += [self._spawn(self._look()), self._spawn(self._care())]
+        self._keep_on(self._look())
+        self._keep_on(self._care())
 
     async def close(self) -> None:
         """The server ends those whom it has; strangers go at once."""
@@ -92,7 +93,6 @@ class Tcp:
         """Or says why not."""
         scheme = "https" if self._listen.tls else "http"
         shown = f"{scheme}://{_shown(self._listen.host)}:{self._listen.port}"
-        self._told.clear()
         try:  # names are looked up: that may take a while
             self._names = await self._aside(_names, self._listen.host)
             if self._listen.tls:
@@ -103,12 +103,14 @@ class Tcp:
             if self._error != why:
                 log.error("%s: cannot listen there: %s; tried again every %g s", shown, why, AGAIN_S)
             self._error = why
+            self._told.clear()
             self._told["listens"] = f"not at {shown}: {why}; it is tried again"
             return
         self._told["listens"] = shown
         self._tell_fingerprint()
         log.info("listens at %s too, for those who have a token", shown)
-        self._tasks += [self._spawn(self._accept(listener)) for listener in self._listeners]
+        for listener in self._listeners:
+            self._keep_on(self._accept(listener))
 
     def _take_certificate(self) -> None:
         """Raises StoreError."""
@@ -146,7 +148,7 @@ class Tcp:
                 log.debug("accept: %s", error)
                 await asyncio.sleep(TRIES_PAUSE_S)
                 continue
-            address = str(peer[0])
+            address = plain(str(peer[0]))
             if self._unknown(address) >= STRANGERS_OF_ONE:
                 _hang_up(connection)
                 continue
@@ -245,6 +247,25 @@ class Tcp:
     async def _aside(self, function: Callable[..., T], *arguments: Any) -> T:
         """In a thread of the loop's own: those of the application are not for strangers."""
         return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
+    def _keep_on(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._spawn(work)
+        self._tasks.append(task)
+        task.add_done_callback(self._failed)
+
+    def _failed(self, task: asyncio.Task[None]) -> None:
+        """By a fault of ours. Who comes in, and for how long, is looked after by all of them or by none."""
+        if task.cancelled() or task.exception() is None:
+            return
+        log.error("nobody comes in over TCP any more", exc_info=task.exception())
+        self._told.clear()
+        self._told["listens"] = "not any more, after a fault: see the master's log; mgpu restart"
+        for listener in self._listeners:
+            listener.close()
+        for each in self._tasks:
+            each.cancel()
+        for gate in list(self._gates):
+            gate.cut()
 
     def _send_off(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._spawn(work)

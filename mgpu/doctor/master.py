@@ -186,6 +186,11 @@ def same(master: Master, status: Mapping[str, Any]) -> Iterator[Finding]:
         yield warning("same", text, "mgpu restart takes up the code that lies there now, jobs run on")
     else:
         yield ok("same", f"same configuration, same version ({mgpu.__version__})")
+    listens = str(status.get("listens") or "")
+    if listens.startswith("not "):
+        yield warning("listens", f"{listens}: clients elsewhere do not reach it", "docs/remote.md")
+    elif listens:
+        yield ok("listens", f"for clients elsewhere at {listens}")
     for text in list(status.get("errors") or [])[-SHOWN_ERRORS:]:
         yield warning("errors", f"the master says: {text}", "mgpu status shows them all")
 

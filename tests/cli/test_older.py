@@ -15,6 +15,7 @@ ALL = ["--session-timeout=7200", "--connection-timeout=30", "--max-wait-time=300
         (["srun", "-G", "1", "python"], ["srun", *ALL, "-G", "1", "python"]),
         (["submit", "--interactive", "x"], ["submit", *ALL, "--interactive", "x"]),
         (["--config", "submit", "--json", "sbatch", "x"], ["--config", "submit", "--json", "sbatch", *ALL, "x"]),
+        (["--host", "head", "--port", "80", "srun", "x"], ["--host", "head", "--port", "80", "srun", *ALL, "x"]),
         (["queue"], ["queue"]),
         (["cancel", "srun"], ["cancel", "srun"]),
         (["--help"], ["--help"]),

@@ -308,10 +308,14 @@ def test_plain_http_on_this_machine(make_lab: LabMaker) -> None:
     lab = make_lab(nodes=1, mode="loopback")
     with closing(Cluster(lab, "plain", config=QUICK)) as cluster:
         port = free_port()
+        made_before = cluster("token", "create")
+        assert "does not listen on TCP yet" in made_before.err
+        token = made_before.out.strip()
         text = cluster.config_path.read_text()
         line = next(line for line in text.splitlines() if line.startswith("master: {"))
         cluster.config_path.write_text(text.replace(line, f"{line[:-1]}, host: 127.0.0.1, port: {port}}}"))
-        token = cluster("token", "create").out.strip()
+        cluster("config", "reload")
+        until("it listens", lambda: listens(port))
         env = {"MGPU_CONFIG": "", "MGPU_STATE_DIR": "", "MGPU_TOKEN": token}
         words = ["--host", "127.0.0.1", "--port", port]
         assert cluster(*words, "srun", "-Q", "echo", "x", env=env).out == "x\n"
