@@ -27,8 +27,8 @@ MOST = 100  # that hold at once, of one user
 
 def load(context: Context) -> None:
     """What is stored, for those who will ask."""
-    with context.store.write() as w:
-        context.keyring.fill(w.tokens())
+    with context.store.read() as r:
+        context.keyring.fill(r.tokens())
 
 
 def create(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:

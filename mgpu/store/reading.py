@@ -22,6 +22,7 @@ from mgpu.core.array import whole
 from mgpu.core.dependency import Fact
 from mgpu.core.model import Attempt, Audit, DeviceUuid, Job, JobId, JobSpec, JobState, NodeName, Part
 from mgpu.core.observation import Node
+from mgpu.core.token import Token
 from mgpu.store import tables
 from mgpu.store.audits import AuditFilter, newest_first
 from mgpu.store.filters import JobFilter, conditions, each_of, given_jobs
@@ -40,6 +41,7 @@ _parts = select(*columns(Part, tables.parts)).order_by(
 _nodes = select(*columns(Node, tables.nodes)).order_by(tables.nodes.c.name)
 _j, _a, _p = tables.jobs.c, tables.attempts.c, tables.parts.c
 
+_TOKENS = Statement(select(*columns(Token, tables.tokens)).order_by(tables.tokens.c.created))
 _JOB = Statement(_jobs.where(_j.job_id == bindparam("job_id")))
 _JOB_OF_REQUEST = Statement(_jobs.where(_j.request_id == bindparam("request_id")))
 _GIVEN_PENDING = Statement(_jobs.where(tables.PENDING, _j.job_id.in_(given_jobs())))
@@ -302,6 +304,10 @@ class Reader:
     def audited(self, wanted: AuditFilter) -> list[Audit]:
         """Oldest first."""
         return [from_row(Audit, row) for row in self._connection.execute(newest_first(wanted))][::-1]
+
+    def tokens(self) -> list[Token]:
+        """In the order in which they were made."""
+        return self._all(Token, _TOKENS)
 
     def _all(self, kind: Callable[..., T], statement: Statement, **values: Any) -> list[T]:
         return [from_row(kind, row) for row in statement.run(self._driver, values)]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, insert, update
 
 from mgpu import clock
 from mgpu.core.lifecycle import Happening, milestones
@@ -17,7 +17,7 @@ from mgpu.core.observation import Node
 from mgpu.core.token import Token
 from mgpu.store import tables
 from mgpu.store.reading import Reader
-from mgpu.store.rows import changes, columns, to_row
+from mgpu.store.rows import changes, to_row
 from mgpu.store.statement import Statement
 
 
@@ -124,10 +124,6 @@ class Writer(Reader):
         self._insert(tables.audit, to_row(happening.entry))
         self.happenings.append(happening)
 
-    def tokens(self) -> list[Token]:
-        """In the order in which they were made. Who only looks asks the Keyring."""
-        return self._all(Token, _TOKENS)
-
     def add_token(self, token: Token) -> None:
         self._insert(tables.tokens, to_row(token))
 
@@ -163,8 +159,6 @@ _RELEASE = Statement(
     )
     .values(released=bindparam("at"))
 )
-
-_TOKENS = Statement(select(*columns(Token, tables.tokens)).order_by(tables.tokens.c.created))
 
 _KEY = "key_"  # before the name of a parameter that says which row
 

@@ -151,8 +151,8 @@ def test_tokens_outlive_the_master(served):
 
 
 def stored(served, shown):
-    with served.store.write() as w:
-        return next(each for each in w.tokens() if each.token_id == shown.split("_")[1])
+    with served.store.read() as r:
+        return next(each for each in r.tokens() if each.token_id == shown.split("_")[1])
 
 
 def change(served, shown, **changes):
