@@ -18,6 +18,7 @@ from mgpu.core.errors import NotAllowed
 from mgpu.core.logins import why_shut
 from mgpu.core.model import NodeName
 from mgpu.core.plan import Barred, Batch, Closed, Shut, Snapshot
+from mgpu.logbook import about
 from mgpu.master.board import Board
 from mgpu.master.links import Links
 from mgpu.master.worker import Threads
@@ -160,7 +161,7 @@ class Doors:
         with self._lock:
             door = self._known.setdefault((name, login), _Door())
             if why != (door.why or ""):
-                log.info("%s as %s: %s", name, login, why or "can be entered")
+                log.info("as %s: %s", login, why or "can be entered", extra=about(node=name))
             later = min(2 * door.pause_s, AGAIN_S[1]) if door.why else AGAIN_S[0]
             door.pause_s = SOON_S if transient else later
             door.why, door.at, door.since = why, self._clock.monotonic(), inf

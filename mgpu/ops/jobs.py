@@ -66,6 +66,7 @@ def show_job(context: Context, caller: Caller, named: Reference, ways: bool = Fa
     shown["order"] = render.turn(turn, job.spec.standing) if turn else None
     if ways and job.state is JobState.RUNNING:
         shown["logins"] = logins(context, parts)
+    shown |= {"mail_type": job.spec.mail_type, "mail_user": job.spec.mail_user}
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
     if job.is_array:
         shown["tasks"] = array.counted(job, tasks)

@@ -17,7 +17,7 @@ from mgpu.store.filters import JobFilter
 
 _NAMES_ALONE: Json = {"command": [], "detail": "", "dependency": "", "device_trouble": []}
 _NOBODY: Json = {"name": "", "user": "", "account": "", "stop": "", "held": ""}
-_OF_OTHERS = ("ship", "logins", "order", "sooner", "holders")
+_OF_OTHERS = ("mail_type", "mail_user", "ship", "logins", "order", "sooner", "holders")
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,19 +59,25 @@ class Spool:
         self._lock = threading.Lock()
         self._subscribers: dict[JobId, list[Callable[[bool], None]]] = {}
         self._noted: dict[Path, float] = {}
-        self._used: tuple[int, float] = (0, 0.0)  # bytes, and until when that is near enough
+        self._used: int | None = None
+        self._count_at = 0.0
         self._counting = threading.Lock()
 
-    def used(self) -> int:
-        """Bytes on the disk, as they were lately: to look at every file takes its time, and is done the more rarely the
-        longer."""
-        with self._counting:
+    def used(self) -> int | None:
+        """Bytes on the disk, as they were lately; None = not known yet. To look at every file takes its time, and is
+        done beside whoever asks, the more rarely the longer."""
+        if clock.monotonic() >= self._count_at and self._counting.acquire(blocking=False):
+            threading.Thread(target=self._count, name="spool size", daemon=True).start()
+        return self._used
+
+    def _count(self) -> None:
+        try:
             began = clock.monotonic()
-            if began >= self._used[1]:
-                size = _size_of(self._root)
-                over = clock.monotonic()
-                self._used = size, over + max(USED_PERIOD_S, 50 * (over - began))
-            return self._used[0]
+            self._used = _size_of(self._root)
+            over = clock.monotonic()
+            self._count_at = over + max(USED_PERIOD_S, 50 * (over - began))
+        finally:
+            self._counting.release()
 
     def append(self, key: PartKey, stream: Stream, offset: int, data: bytes) -> int:
         """The size after it. Raises SpoolGap; on a full disk what did fit is kept and StoreError raised. What comes

@@ -13,15 +13,18 @@ def test_beside_a_master(cluster: Cluster, tmp_path: Path) -> None:
     cluster.await_job(job_id, "COMPLETED")
     until("it is collected", lambda: cluster.output(job_id) == "17\n")
     copy = tmp_path / "copy.db"
+    held = cluster.submit("-H", "--export", "SECRET=never-in-a-copy", "true")
     told = cluster.json("db", "backup", copy)
     assert told == {"file": str(copy), "size_bytes": copy.stat().st_size, "schema": told["schema"]}
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert b"never-in-a-copy" not in copy.read_bytes()
     assert f"{copy} is there already" in cluster.refused("db", "backup", copy, code=2)
     cluster("db", "backup", copy, "--force")
     assert cluster("db", "check").told == []
     cluster("db", "vacuum")
     assert "nothing to do" in cluster("db", "migrate").out
     assert cluster("srun", "echo", "again").out == "again\n"
+    cluster("cancel", held)
 
 
 def test_without_one(cluster: Cluster, tmp_path: Path) -> None:
