@@ -55,12 +55,11 @@ def parse_address(url: str) -> Address:
 
 def address_of(host: str, port: str) -> Address:
     """Of the older system's two words, either of which may be missing. Raises MasterError (bad_request)."""
-    host = (host or "127.0.0.1").removeprefix("[").removesuffix("]")
-    url = f"{'http' if is_loopback(host.lower()) else 'https'}://{bracketed(host)}:{port or PORT}"
+    name = (host or "127.0.0.1").removeprefix("[").removesuffix("]")
     try:
-        return parse_address(url)
+        return parse_address(f"{'http' if is_loopback(name.lower()) else 'https'}://{bracketed(name)}:{port or PORT}")
     except MasterError as error:
-        given = " ".join(f"--{name} {value}" for name, value in (("host", host), ("port", port)) if value)
+        given = " ".join(f"--{word} {value}" for word, value in (("host", host), ("port", port)) if value)
         raise MasterError("bad_request", f"{given}: no address", "a machine's name or address, and a number") from error
 
 
