@@ -57,7 +57,9 @@ def node_lines(node: dict[str, Any]) -> list[str]:
     alive = sum(item["alive"] for item in node["run_directories"])
     count = len(node["run_directories"])
     head = f"{shown(node['node_id'])}  {count} run directories, {alive} alive, {size} KiB  {shown(node['path'])}"
-    return [head, *(table(HEADERS, rows, right=(3, 4), indent="  ") if rows else ())]
+    apart = node.get("run_as") == "submitter"
+    theirs = ["  under mgpu's own login alone: what jobs leave is in their users' ~/.mgpu"] if apart else []
+    return [head, *(table(HEADERS, rows, right=(3, 4), indent="  ") if rows else ()), *theirs]
 
 
 def row(item: dict[str, Any]) -> tuple[str, ...]:

@@ -135,6 +135,13 @@ def _size(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].upper()]
 
 
+def _is_of_another(path: Path) -> bool:
+    try:
+        return path.stat().st_uid != os.geteuid()
+    except OSError:
+        return True
+
+
 def _key_file(path: Path) -> Path:
     """One that could be a private key; where only the public half lies beside its name, an agent has the other."""
     try:
@@ -146,6 +153,10 @@ def _key_file(path: Path) -> Path:
         if path.with_name(f"{path.name}.pub").exists():
             return path
         raise ValueError(f"{path} is not there") from None
+    except PermissionError:
+        if _is_of_another(path):
+            return path  # of the master's account, and we are one of its users
+        raise ValueError(f"{path} cannot be read: Permission denied") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     if b"PRIVATE KEY" not in head:

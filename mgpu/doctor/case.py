@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,12 @@ class Patient:
 @dataclass(frozen=True, slots=True)
 class MasterView:
     """What the running master tells. `node`: its word on this node, None = it does not know it. `agent`: its own
-    SSH_AUTH_SOCK, "" = it has none, None = it does not tell."""
+    SSH_AUTH_SOCK, "" = it has none, None = it does not tell. `enter`: has it try to enter the account there under which
+    our jobs would run: login, and why it cannot, "" = it can; raises MasterError."""
 
     node: Mapping[str, Any] | None
     agent: str | None
+    enter: Callable[[], tuple[str, str]] | None = None
 
 
 @dataclass(slots=True)

@@ -74,7 +74,14 @@ class Master:
         if self.status is None:
             return None
         told = self.environment
-        return MasterView(self.nodes.get(name), None if told is None else str(told.get("SSH_AUTH_SOCK", "")))
+        agent = None if told is None else str(told.get("SSH_AUTH_SOCK", ""))
+        return MasterView(self.nodes.get(name), agent, lambda: self._enter(name))
+
+    def _enter(self, name: str) -> tuple[str, str]:
+        response = http.request(self.place.endpoint, "POST", "/v1/enroll", {"nodes": name})
+        http.raise_for_error(response)
+        [tried] = json.loads(response.body)["nodes"]
+        return tried["login"], tried["why"]
 
 
 def look(master: Master, config: Config) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from mgpu.client.http import MasterError
 from mgpu.core.finding import FAILURE, Finding, Findings, failure, ok, skipped, warning
 from mgpu.core.smi.mig import label
 from mgpu.doctor import account, gpus, login, network
@@ -47,6 +48,21 @@ def master(case: Case) -> Iterator[Finding]:
             yield warning("master", f"GPU {which}: {gpu['reason']}", hint)
 
 
+def own_jobs(case: Case) -> Iterator[Finding]:
+    """Where jobs run under the accounts of their users, the master has to get into these."""
+    if case.config.run_as == "service" or case.master is None or case.master.enter is None:
+        return
+    try:
+        name, why = case.master.enter()
+    except MasterError as error:
+        yield warning("own jobs", error.message, error.hint)
+        return
+    if why:
+        yield failure("own jobs", f"none of yours can start there: {why}", f"mgpu enroll {case.node.name}")
+    else:
+        yield ok("own jobs", f"yours run as {name} there, and the master gets in")
+
+
 WALK = (
     Check("ssh", network.settings, gate=True, remote=True),
     Check("name", network.name, gate=True, remote=True),
@@ -72,7 +88,7 @@ WALK = (
 
 def examine(case: Case, checks: Sequence[Check] = WALK) -> list[Finding]:
     """All checks in order, up to a gate that stays shut."""
-    found: list[Finding] = []
+    found = list(own_jobs(case))  # that stands on nothing which is looked at from here
     if case.local:
         checks = [check for check in checks if not check.remote]
         found.append(ok("connection", "this machine, without SSH"))

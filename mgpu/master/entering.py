@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from mgpu.remote.runner import ShellRunner
 from mgpu.remote.session import NodeSession
 from mgpu.remote.wire import encode
 
+LOGINS_A_NODE = 4  # at once, of all accounts: its sshd drops some from the tenth on that has not come in yet
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database: what `mgpu node trust` has taken
 
 
@@ -38,8 +40,10 @@ class Entering:
         sessions = {name: self._session(node) for name, node in nodes.items()}
         own = {name: self._own(node, sessions[name], inbox) for name, node in nodes.items()}
 
+        turns = {name: threading.BoundedSemaphore(LOGINS_A_NODE) for name in nodes}
+
         def make(name: NodeName, account: str) -> NodeLink:
-            session = self._session_as(nodes[name], account, sessions[name])
+            session = self._session_as(nodes[name], account, sessions[name], turns[name])
             return self._link(nodes[name], account, (account,), session, inbox)
 
         return Links(own, make, self._key.public, inbox.wake)
@@ -69,12 +73,19 @@ class Entering:
         connect = LocalConnection if node.connection == "local" else login
         return NodeSession(connect, self._root(node), *self._limits)
 
-    def _session_as(self, node: NodeConfig, account: str, own: NodeSession) -> NodeSession:
+    def _session_as(
+        self, node: NodeConfig, account: str, own: NodeSession, turns: threading.BoundedSemaphore
+    ) -> NodeSession:
         """There is no login on this machine itself, so there it is sudo always."""
         root = self._root(node, account if self.config.run_as == "submitter" else "")
         if node.connection == "local" or (self.config.via == "sudo" and self.config.run_as == "submitter"):
             return NodeSession(own.connections, root, *self._limits, sudo_user=account)
-        return NodeSession(lambda: self._login(node, lambda: self._target_as(node, account)), root, *self._limits)
+
+        def login() -> Connection:
+            with turns:
+                return self._login(node, lambda: self._target_as(node, account))
+
+        return NodeSession(login, root, *self._limits)
 
     def _root(self, node: NodeConfig, account: str = "") -> tuple[str, ...]:
         """Where an account keeps its files. A place that is not in its home has a folder for each."""

@@ -30,6 +30,7 @@ def residue(context: Context, caller: Caller, name: str) -> Json:
     return {
         "node_id": config.name,
         "path": found.base,
+        "run_as": context.config.run_as,
         "run_directories": [_run(run, ours, states) for run in found.runs],
         "events": [_events(events, ours) for events in found.events],
         "trees": [_tree(tree, ours) for tree in found.trees],

@@ -215,3 +215,13 @@ def test_an_account_that_is_gone_for_good(office: Office) -> None:
     until(
         "what was given up is ended", lambda: "sleep" not in node.run("ps -u alice -o comm= || :", user="root").stdout
     )
+
+
+def test_the_doctor_says_whether_ones_jobs_can_start(office: Office) -> None:
+    office.expel(BOB)
+    for name, said in ((ANN, ("ok", "")), (BOB, ("failure", "mgpu enroll node001"))):
+        done = office(name, "doctor", "node001", "--json")
+        assert done.stdout, done.stderr
+        told = json.loads(done.stdout)
+        found = [each for node in told["nodes"] for each in node["findings"] if each["check"] == "own jobs"]
+        assert [(each["status"], each["hint"]) for each in found] == [said]
