@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from mgpu.api import stream, version, watching
+from mgpu.api import listed, stream, version, watching
 from mgpu.api.connection import KEYRING, PASSES, NoToken, caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
@@ -124,6 +124,7 @@ class _Routes:
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "api")
         self._wide = ThreadPoolExecutor(WIDE_THREADS, "api-nodes")
         self.streams = stream.Streams(context, self._run)
+        self._listed = listed.Listed(context, self._run)
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -247,13 +248,8 @@ class _Routes:
         answer = {"job_id": made.job_id, "notices": made.notices, "created": made.created}
         return web.json_response(answer, status=HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
-    async def _list_jobs(self, request: web.Request) -> web.Response:
-        caller = caller_of(request)
-        wanted = jobs.parse_filter(request.query, caller)
-        start = request.query.get("start") == "1"
-        # made into text in the thread too: a long list would hold up everybody else here
-        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, caller, wanted, start)))
-        return web.Response(text=text, content_type="application/json")
+    async def _list_jobs(self, request: web.Request) -> web.StreamResponse:
+        return await self._listed.serve(request, caller_of(request))
 
     async def _show_job(self, request: web.Request) -> web.Response:
         ways = request.query.get("ways") == "1"

@@ -21,6 +21,8 @@ from mgpu.lean_typing import Any, NamedTuple, Protocol
 ANSWER_TIMEOUT_S = 180.0
 CONNECT_TIMEOUT_S = 10.0
 
+PACKED = {"Accept-Encoding": "deflate"}  # a long list is twenty times as long
+
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # Linux has it; elsewhere it is enough that Python ignores SIGPIPE
 
 EXIT_CODES = {
@@ -220,7 +222,7 @@ def request(
 ) -> Response:
     """One request, with `body` sent as JSON. Raises NoMaster when the answer does not come whole."""
     payload = b"" if body is None else json.dumps(body).encode()
-    extra = {"Content-Type": "application/json", "Content-Length": str(len(payload))} if body is not None else {}
+    extra = {"Content-Type": "application/json", "Content-Length": str(len(payload))} if body is not None else PACKED
     # a way to another machine is dear, and is kept for what is asked next
     head = request_head(endpoint, method, path, "1.1" if endpoint.dialer else "1.0", extra)
     return exchange(endpoint, (head + payload,), timeout_s)
@@ -269,7 +271,17 @@ def read_response(connection: socket.socket) -> Response:
     if not separator or (wanted < 1 << 62 and len(received) < wanted):
         raise OSError("the answer was cut short")
     status, headers = parse_head(head)
-    return Response(status, headers, body)
+    return Response(status, headers, unpacked(body) if headers.get("content-encoding") == "deflate" else body)
+
+
+def unpacked(body: bytes) -> bytes:
+    """Raises OSError when it is damaged."""
+    import zlib  # most answers are short
+
+    try:
+        return zlib.decompress(body)
+    except zlib.error as error:
+        raise OSError(f"the answer cannot be unpacked: {error}") from error
 
 
 def parse_head(head: bytes) -> tuple[int, dict[str, str]]:

@@ -24,6 +24,7 @@ from mgpu.core.errors import StoreError
 from mgpu.core.lifecycle import Happening
 from mgpu.core.model import JobId
 from mgpu.store import tables
+from mgpu.store.changes import Changes
 from mgpu.store.exports import Exports
 from mgpu.store.filesystem import disk_fault, network_type
 from mgpu.store.group import Group
@@ -48,6 +49,7 @@ class Store:
         self._touched: set[JobId] = set()
         self._touching = threading.Lock()
         self._listeners: list[Callable[[Happening], None]] = []
+        self.changes = Changes()
         self.database_id = ""
 
     @classmethod
@@ -97,15 +99,20 @@ class Store:
         touched: set[JobId] = set()
         happenings: list[Happening] = []
         spent: set[str] = set()
+        told: Writer | None = None
         try:
             with self._translated():
                 with self._in_turn() as group, group.turn() as writer:
                     touched, happenings, spent = writer.touched, writer.happenings, writer.spent
                     yield writer
+                    told = writer
+                    self.changes.coming(id(told), told.changed)
                 group.over.result()
             for name in spent:
                 self.exports.drop(name)
         finally:
+            if told is not None:  # kept until here: nobody else's has its number
+                self.changes.over(id(told))
             with self._touching:
                 self._touched |= touched
         for happening in happenings:

@@ -38,6 +38,7 @@ class Writer(Reader):
         self.touched: set[JobId] = set()  # see Store.take_touched
         self.happenings: list[Happening] = []  # see Store.listen
         self.spent: set[str] = set()  # exported values of jobs that are over
+        self.changed: set[JobId] = set()  # in whatever way
 
     def add_job(self, job: Job) -> tuple[JobId, bool]:
         """The id of the new job (`job.job_id` is not looked at) and True, or that of the job which the same request
@@ -49,10 +50,12 @@ class Writer(Reader):
         del row["job_id"]
         job_id = JobId(self._insert(tables.jobs, row))
         self.touched.add(job_id)
+        self.changed.add(job_id)
         return job_id, True
 
     def save_job(self, job: Job, before: Job | None = None) -> None:
         row = to_row(job) if before is None else changes(job, before)
+        self.changed.add(job.job_id)
         if "spec" in row:
             row.update(_for_filters(job))
         self._update(tables.jobs, row, {"job_id": job.job_id})
@@ -67,6 +70,7 @@ class Writer(Reader):
     def add_attempt(self, attempt: Attempt, parts: Iterable[Part]) -> None:
         """With its parts and a hold for each of their devices. Raises HoldConflict and stores nothing of it if one of
         the devices is taken; the transaction goes on."""
+        self.changed.add(attempt.job_id)
         with self.as_a_whole():
             self._insert(tables.attempts, to_row(attempt))
             for part in parts:
@@ -105,6 +109,7 @@ class Writer(Reader):
     def save_part(self, part: Part, before: Part | None = None) -> None:
         """A part that has ended gives its devices back."""
         key = {"job_id": part.job_id, "attempt": part.attempt, "rank": part.rank}
+        self.changed.add(part.job_id)
         self._update(tables.parts, to_row(part) if before is None else changes(part, before), key)
         if part.state is AttemptState.ENDED and (before is None or before.state is not AttemptState.ENDED):
             _RELEASE.run(self._driver, {**key, "at": part.ended or 0.0})

@@ -89,13 +89,13 @@ class Cluster:
         http.raise_for_error(response)
         return json.loads(response.body)
 
-    def submit(self, *words: str, kind: str = "batch") -> int:
+    def submit(self, *words: str, kind: str = "batch", **options: str) -> int:
         """What `mgpu submit -- WORDS` sends (`kind` srun: `mgpu srun`), without the start of a program."""
         body = {
             "request_id": os.urandom(16).hex(),
             "kind": kind,
             "command": {"form": "argv", "words": list(words)},
-            "options": {},
+            "options": options,
             "env": {},
             "cwd": "/",
             "virtual_env": "",

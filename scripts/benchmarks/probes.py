@@ -60,9 +60,9 @@ def _session(cluster: Cluster, probes: list[str]) -> tuple[float, float]:
 def idle_master(cluster: Cluster, seconds: float = 5.0) -> list[Row]:
     """CPU and memory of a master that has nothing to do."""
     pid = int(cluster.call("GET", "/v1/status")["pid"])
-    before = _cpu_of(pid)
+    before = cpu_of(pid)
     Event().wait(seconds)
-    share = (_cpu_of(pid) - before) / seconds
+    share = (cpu_of(pid) - before) / seconds
     return [
         Row("an idle master: share of a core", [share], "%", 100.0),
         Row("an idle master: memory", [memory_of(cluster)], "MiB", 1 / 1024),
@@ -85,9 +85,9 @@ def many_nodes(cluster: Cluster, repeats: int, seconds: float = 60.0) -> list[Ro
     hanging.fault("gpu", "hang")
     try:
         for _ in range(repeats + 1):
-            before = _cpu_of(pid)
+            before = cpu_of(pid)
             sweep.add(_sweep(cluster, len(others)))
-            cpu.add((_cpu_of(pid) - before) / len(others))
+            cpu.add((cpu_of(pid) - before) / len(others))
     finally:
         hanging.fault("gpu", "ok")
     count = len(cluster.lab.nodes)
@@ -125,6 +125,6 @@ def _sweep(cluster: Cluster, others: int) -> float:
     return took
 
 
-def _cpu_of(pid: int) -> float:
+def cpu_of(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -32,10 +32,10 @@ def stages(cluster: Cluster, repeats: int) -> list[Row]:
     return [Row(f"from submission until {text}", series[stage].values) for stage, text in STAGES.items()]
 
 
-def one(cluster: Cluster) -> dict[str, float]:
+def one(cluster: Cluster, **options: str) -> dict[str, float]:
     """Moments in seconds. The node shares this machine's clock."""
     began, wall_began = monotonic(), time()
-    job_id = cluster.submit("date", "+%s.%N", kind="srun")
+    job_id = cluster.submit("date", "+%s.%N", kind="srun", **options)
     moments = {"submitted": monotonic() - began}
     stream = WebSocket(cluster.endpoint, f"/v1/jobs/{job_id}/stream?stdout=0&stderr=0")
     try:
