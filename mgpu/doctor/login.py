@@ -10,8 +10,8 @@ from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.doctor.case import Case
 from mgpu.remote.channel import SshConnection
 from mgpu.remote.connect import OfferedKeys, keys_to_offer
+from mgpu.remote.connections import MAX_SHELLS
 from mgpu.remote.errors import RemoteError, Trouble
-from mgpu.remote.session import MAX_SHELLS
 
 SLOW_LOGIN_S = 5.0
 SESSIONS = 10  # sshd's own default

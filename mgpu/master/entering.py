@@ -25,6 +25,7 @@ from mgpu.remote.runner import ShellRunner
 from mgpu.remote.session import NodeSession
 from mgpu.remote.wire import encode
 
+SPARE_SHELLS = 1  # kept warm in each account of submitters: there may be many
 LOGINS_A_NODE = 4  # at once, of all accounts: its sshd drops some from the tenth on that has not come in yet
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database: what `mgpu node trust` has taken
 
@@ -77,15 +78,15 @@ class Entering:
         self, node: NodeConfig, account: str, own: NodeSession, turns: threading.BoundedSemaphore
     ) -> NodeSession:
         """There is no login on this machine itself, so there it is sudo always."""
-        root = self._root(node, account if self.config.run_as == "submitter" else "")
-        if node.connection == "local" or (self.config.via == "sudo" and self.config.run_as == "submitter"):
-            return NodeSession(own.connections, root, *self._limits, sudo_user=account)
+        root = self._root(node, account)
+        if node.connection == "local" or self.config.via == "sudo":
+            return NodeSession(own.connections, root, *self._limits, sudo_user=account, spare=SPARE_SHELLS)
 
         def login() -> Connection:
             with turns:
                 return self._login(node, lambda: self._target_as(node, account))
 
-        return NodeSession(login, root, *self._limits)
+        return NodeSession(login, root, *self._limits, spare=SPARE_SHELLS)
 
     def _root(self, node: NodeConfig, account: str = "") -> tuple[str, ...]:
         """Where an account keeps its files. A place that is not in its home has a folder for each."""
@@ -98,11 +99,11 @@ class Entering:
         return self.config.login_timeout_s, self.config.timeout_s
 
     def _target_as(self, node: NodeConfig, account: str) -> SshTarget:
-        """By the master's own key and no other. What ran under mgpu's own login before that was changed is looked after
-        by the keys of the inventory."""
+        """By the master's own key and no other. What was started before all jobs came under mgpu's own login, or before
+        that was changed, is looked after by whatever key was good for it."""
         target = resolve(replace(node.ssh, user=account))
         if self.config.run_as == "service":
-            return target
+            return replace(target, identity_files=(*self._key.there(), *target.identity_files))
         if account == resolve(node.ssh).user and not self.config.logins.names(account):
             why = f"{account} is mgpu's own login on {node.name}: `users` has to name it to give it to somebody"
             raise RemoteError(why, Trouble.UNPREPARED)

@@ -40,6 +40,10 @@ class OwnKey:
                 raise _unusable(self._path, error.strerror or str(error)) from error
         return self._path
 
+    def there(self) -> tuple[Path, ...]:
+        """() = it was never made."""
+        return (self._path,) if self._path.exists() else ()
+
     def public(self) -> str:
         """`ssh-ed25519 AAAA..`. Raises RemoteError."""
         path = self.file()

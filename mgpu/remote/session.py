@@ -9,18 +9,17 @@ from collections.abc import Callable, Iterator
 
 from mgpu.meters import Contact
 from mgpu.remote.channel import Connection
-from mgpu.remote.connections import MAX_SHELLS, Connections
+from mgpu.remote.connections import Connections
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.shell import NodeShell, Reply
 
-__all__ = ["MAX_SHELLS", "NodeSession"]
-
-SPARE_SHELLS = 3  # kept warm when nobody needs them
+SPARE_SHELLS = 3  # kept warm when nobody needs them, unless it is said otherwise
 
 
 class NodeSession:
     """Thread-safe. `connect` logs in, or raises RemoteError; or the connections are those of another session, which
-    closes them. `timeout_s`: for the answer to a request. `sudo_user`: whom each shell becomes at once, "" = nobody."""
+    closes them. `timeout_s`: for the answer to a request. `sudo_user`: whom each shell becomes at once, "" = nobody.
+    `spare`: so many are kept warm."""
 
     def __init__(
         self,
@@ -29,7 +28,9 @@ class NodeSession:
         login_timeout_s: float,
         timeout_s: float = 60.0,
         sudo_user: str = "",
+        spare: int = SPARE_SHELLS,
     ) -> None:
+        self._spare = spare
         self._shared = isinstance(connect, Connections)
         self.connections = connect if isinstance(connect, Connections) else Connections(connect, login_timeout_s)
         self._root_words = root_words
@@ -104,7 +105,7 @@ class NodeSession:
 
     def _give_back(self, shell: NodeShell) -> None:
         with self._lock:
-            if not shell.broken and not self._closed and len(self._idle) < SPARE_SHELLS:
+            if not shell.broken and not self._closed and len(self._idle) < self._spare:
                 self._idle.append(shell)
                 return
         self._drop(shell)
@@ -113,7 +114,7 @@ class NodeSession:
         """Have the spare shells ready, so that nobody has to wait for one. Raises RemoteError."""
         while True:
             with self._lock:
-                if self._closed or len(self._idle) >= SPARE_SHELLS:
+                if self._closed or len(self._idle) >= self._spare:
                     return
             self._give_back(self._open_shell())
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.end_to_end.cluster import until
-from tests.end_to_end.office import EVE, THERE, Office, opened
+from tests.end_to_end.office import EVE, THERE, USERS, Office, opened
 from tests.end_to_end.test_mpi import KINDS
 from tests.end_to_end.test_shared import ANN, BOB
 
@@ -225,3 +225,36 @@ def test_the_doctor_says_whether_ones_jobs_can_start(office: Office) -> None:
         told = json.loads(done.stdout)
         found = [each for node in told["nodes"] for each in node["findings"] if each["check"] == "own jobs"]
         assert [(each["status"], each["hint"]) for each in found] == [said]
+
+
+def test_there_and_back_while_jobs_run(office: Office) -> None:
+    """What runs is looked after under the account that it has, whatever the configuration says by now."""
+    apart = office.config.read_text()
+
+    def as_of_now(text: str) -> None:
+        before = json.loads(office.ok("root", "--json", "status"))["instance"]
+        office.config.write_text(text)
+        office.ok("root", "config", "reload")
+
+        def another() -> bool:
+            told = office("root", "--json", "status")
+            return told.returncode == 0 and json.loads(told.stdout)["instance"] != before
+
+        until("the other master", another)
+
+    line = "id -un; until [ -e ~/go ]; do sleep 0.2; done; rm ~/go"
+    jobs = [office.submit(ANN, "-G", "1", "-w", "node001", line)]
+    office.await_running(ANN, jobs[0])
+    try:
+        as_of_now(apart.replace("run_as: submitter", "run_as: service").replace(USERS, ""))
+        jobs.append(office.submit(ANN, "-G", "1", "-w", "node001", line))
+        office.await_running(ANN, jobs[1])
+        office.lab.nodes[0].run("touch go", user="alice")
+        assert office.await_job(ANN, jobs[0])["state"] == "COMPLETED"
+    finally:
+        as_of_now(apart)
+    office.lab.nodes[0].run("touch go", user="train")
+    assert office.await_job(ANN, jobs[1])["state"] == "COMPLETED"
+    for job, account in zip(jobs, ("alice", "train"), strict=True):
+        until("its output", lambda job=job, said=f"{account}\n": office(ANN, "logs", str(job)).stdout == said)
+        assert office.job(ANN, job)["attempt"] == 1

@@ -76,6 +76,24 @@ def test_a_job_outlives_the_master(office: Office) -> None:
     until("its output", lambda: office(ANN, "logs", str(job)).stdout == "after\n")
 
 
+@pytest.mark.parametrize("shell", ["/usr/bin/csh", "/usr/bin/fish", "/bin/bash"])
+def test_whatever_shell_mgpu_has_there(office: Office, shell: str) -> None:
+    node = office.lab.nodes[0]
+    if node.run(f"test -x {shell}", check=False).returncode:
+        pytest.skip(f"no {shell} here")
+    before = node.run("getent passwd train", user="root").stdout.strip().rpartition(":")[2]
+    node.run(f"usermod -s {shell} train", user="root")
+    node.run("echo 'echo noise' >~/.bashrc")
+    node.fault("sshd", "kill")
+    node.fault("sshd", "start")
+    try:
+        assert office.ok(BOB, "srun", "-G", "1", "-w", "node001", "id", "-un") == "bob\n"
+        allow(node, "")
+        assert "sudoers does not let mgpu become bob there" in office(BOB, "enroll", "node001").stdout
+    finally:
+        node.run(f"usermod -s {before} train", user="root")
+
+
 @pytest.mark.parametrize(
     ("lines", "why"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mgpu.remote.channel import LocalConnection
+from mgpu.remote.connections import MAX_SHELLS
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.session import NodeSession
 
@@ -27,4 +28,45 @@ def test_an_answer_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
             else:
                 assert "done" in session.control("probe", str(slow), "20", "a", "b").text
         finally:
+            session.close()
+
+
+def test_two_accounts_on_the_same_connections(tmp_path: Path) -> None:
+    made: list[LocalConnection] = []
+
+    def connect() -> LocalConnection:
+        made.append(LocalConnection(os.environ))
+        return made[-1]
+
+    root = ("db", "node001", str(tmp_path))
+    own = NodeSession(connect, root, 30.0)
+    other = NodeSession(own.connections, root, 30.0, spare=1)
+    try:
+        for session in (own, other):
+            with session.shell():
+                assert session.control("ping").status == "ok"
+        assert len(made) == 1
+        assert own.contact.shells == 4  # of each one for orders and a spare one
+        assert other.contact.shells == 0  # they are counted once
+        other.enter()
+        assert own.contact.shells == 4
+        other.close()
+        assert own.contact.shells == 2
+        assert own.control("ping").status == "ok"
+        with pytest.raises(RemoteError, match="the master is stopping"):
+            other.control("ping")
+    finally:
+        own.close()
+
+
+def test_enough_shells_of_several_make_a_further_connection(tmp_path: Path) -> None:
+    root = ("db", "node001", str(tmp_path))
+    own = NodeSession(lambda: LocalConnection(os.environ), root, 30.0)
+    others = [NodeSession(own.connections, root, 30.0) for _ in range(MAX_SHELLS)]
+    try:
+        for session in (own, *others):
+            assert session.control("ping").status == "ok"
+        assert own.contact.connections == 2
+    finally:
+        for session in (*others, own):
             session.close()
