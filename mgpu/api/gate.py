@@ -91,9 +91,10 @@ class Gate(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._inner is not None:
             self._inner.data_received(data)
-        elif not self._refused and self._judging is None:
+        elif not self._refused:  # what was under way when reading was paused still comes
             self._said += data
-            self._hear()
+            if self._judging is None:
+                self._hear()
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received() if self._inner is not None else None

@@ -1,7 +1,7 @@
 """Listening on TCP, for clients elsewhere: how many are let near, how fast, and who comes in.
 
-What strangers can cost is bounded everywhere, and the unix socket has no part in it: so many connections at once, of
-them so many of strangers, fewer of one address; so many accepted a second, the others wait in the kernel's list.
+What strangers can cost is bounded everywhere, and the unix socket has no part in it: so many connections at once, few
+of them of strangers (see line); so many accepted a second, the others wait in the kernel's list.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import errno
 import logging
 import resource
 import socket
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
@@ -26,6 +25,7 @@ from mgpu.api.certificate import Certificate
 from mgpu.api.connection import PASSES
 from mgpu.api.gate import Gate, Refusal
 from mgpu.api.knock import Knock
+from mgpu.api.line import Line
 from mgpu.api.strangers import Strangers, block_of, plain
 from mgpu.config.listening import addresses
 from mgpu.config.model import Listen
@@ -36,8 +36,6 @@ from mgpu.ops.context import Context
 
 MOST = 512  # connections
 MOST_OF_ONE = 128  # of one user
-STRANGERS = 64  # of them
-STRANGERS_OF_ONE = 16  # of one address
 PACE = 200.0  # accepted a second
 HANDSHAKE_S = 10.0
 BACKLOG = 128
@@ -62,7 +60,8 @@ class Tcp:
         self._make: Callable[[], asyncio.Protocol] = runner.server
         self._strangers = Strangers(context)
         self._gates: set[Gate] = set()
-        self._shaking: Counter[str] = Counter()  # by address, before their gate stands
+        self._line = Line()
+        self._unknown: set[Gate] = set()  # of who is in the line, and has its turn
         self._room = asyncio.Event()
         self._most = min(MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)  # nodes and the socket need theirs
         self._listeners: list[socket.socket] = []
@@ -108,7 +107,8 @@ class Tcp:
             return
         self._told["listens"] = shown
         self._tell_fingerprint()
-        log.info("listens at %s too, for those who have a token", shown)
+        by = f", by the certificate {self._certificate.fingerprint}" if self._certificate is not None else ""
+        log.info("listens at %s too, for those who have a token%s", shown, by)
         for listener in self._listeners:
             self._keep_on(self._accept(listener))
 
@@ -148,31 +148,22 @@ class Tcp:
                 log.debug("accept: %s", error)
                 await asyncio.sleep(TRIES_PAUSE_S)
                 continue
-            address = plain(str(peer[0]))
-            if self._unknown(address) >= STRANGERS_OF_ONE:
-                _hang_up(connection)
-                continue
-            self._shaking[block_of(address)] += 1
-            self._send_off(self._welcome(connection, address))
+            self._send_off(self._welcome(connection, plain(str(peer[0]))))
 
     async def _turn(self) -> None:
         """Until there is room, and never faster than the pace."""
         await asyncio.sleep(1 / PACE)
-        while len(self._gates) + self._shaking.total() >= self._most or self._unknown() >= STRANGERS:
+        while len(self._passes) + len(self._line) >= self._most:
             self._room.clear()
             await self._room.wait()
 
-    def _unknown(self, address: str = "") -> int:
-        """Strangers now; of that address alone."""
-        if not address:
-            return self._shaking.total() + sum(gate.token is None for gate in self._gates)
-        block = block_of(address)
-        gates = sum(gate.token is None and block_of(gate.address) == block for gate in self._gates)
-        return self._shaking[block] + gates
-
     async def _welcome(self, connection: socket.socket, address: str) -> None:
+        if not await self._line.enter(block_of(address)):
+            _hang_up(connection)
+            self._room.set()
+            return
         gate = Gate(self, address, self._make)
-        block = block_of(address)
+        self._unknown.add(gate)
         try:
             _notice_the_dead(connection)
             more: dict[str, Any] = {}
@@ -181,11 +172,14 @@ class Tcp:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: gate, connection, **more)
         except (OSError, ValueError):  # what is no TLS, who goes, who takes too long
             connection.close()
-        finally:
-            self._shaking[block] -= 1
-            if not self._shaking[block]:
-                del self._shaking[block]
-            self._room.set()
+            self._known(gate)
+
+    def _known(self, gate: Gate) -> None:
+        """No stranger any more, or gone."""
+        if gate in self._unknown:
+            self._unknown.discard(gate)
+            self._line.leave(block_of(gate.address))
+        self._room.set()
 
     # --- who comes in ---
 
@@ -212,13 +206,13 @@ class Tcp:
     def let_in(self, gate: Gate) -> None:
         assert gate.inner is not None
         self._passes[gate.inner] = gate
-        self._room.set()
+        self._known(gate)
 
     def left(self, gate: Gate) -> None:
         self._gates.discard(gate)
         if gate.inner is not None:
             self._passes.pop(gate.inner, None)
-        self._room.set()
+        self._known(gate)
 
     async def _has_account(self, token: Token, now: float) -> bool:
         known = self._context.keyring.has_account(token, now)

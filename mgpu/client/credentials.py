@@ -56,6 +56,7 @@ def keep(folder: str, address: Address, text: str, environ: Mapping[str, str]) -
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        os.fchmod(descriptor, 0o600)  # it may have been there
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(f"{text}\n")
         os.replace(beside, path)

@@ -1,15 +1,19 @@
 """The TCP port: nobody comes in without a token, whatever they say; what strangers can cost is bounded."""
 
+import asyncio
 import json
 import os
 import pwd
+import select
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from mgpu.api import gate, knock, strangers, tcp
+from mgpu.api import gate, knock, line, strangers, tcp
 from mgpu.client import http
+from mgpu.core.token import Token
 from tests.api.elsewhere import (
     answer_on,
     ask,
@@ -133,18 +137,77 @@ def test_who_says_his_head_too_slowly_is_cut_off(served, monkeypatch):
         assert is_closed(slow)
 
 
-def test_an_address_has_so_many_strangers_at_once_and_the_socket_none(served):
+def test_an_address_has_so_many_strangers_at_once_the_others_wait_and_the_socket_goes_on(served, monkeypatch):
+    monkeypatch.setattr(gate, "HEAD_S", 1.0)
     port = listens(served)
-    waiting = [connect(port) for _ in range(tcp.STRANGERS_OF_ONE)]
-    try:
-        with connect(port) as late:
-            assert is_closed(late)
+    shown = token(served)
+    silent = [connect(port) for _ in range(line.INSIDE_OF_ONE)]
+    with connect(port) as late:
+        late.sendall(head(shown))
         assert served.ask("GET", "/v1/jobs")[0] == 200
-    finally:
-        for connection in waiting:
-            connection.close()
+        assert not select.select([late], [], [], 0.2)[0]
+        assert answer_on(late)[0] == 200  # the silent ones were cut off
+    for connection in silent:
+        assert is_closed(connection)
+        connection.close()
+
+
+def test_more_than_can_wait_are_sent_away(served, monkeypatch):
+    monkeypatch.setattr(line, "WAITING_OF_ONE", 2)
+    port = listens(served)
+    waiting = [connect(port) for _ in range(line.INSIDE_OF_ONE + 2)]
+    with connect(port) as late:
+        assert is_closed(late)
+    for connection in waiting:
+        connection.close()
     shown = token(served)
     until("there is room again", lambda: is_let_in(port, shown))
+
+
+def test_many_come_at_once_from_one_machine_and_all_come_in(served):
+    port = listens(served)
+    shown = token(served)
+    with ThreadPoolExecutor(80) as pool:
+        answers = list(pool.map(lambda _: ask(port, head(shown))[0], range(160)))
+    assert answers == [200] * 160
+
+
+def test_what_comes_while_a_token_is_looked_at_is_not_lost():
+    """A body right behind its head: not every transport holds it back."""
+
+    class Door:
+        def came(self, gate): ...
+        def let_in(self, gate): ...
+        def left(self, gate): ...
+
+        async def judge(self, said, address):
+            await asyncio.sleep(0)
+            return Token("00c0ffee", "", 0, "root", "", 1.0)
+
+    class Inner(asyncio.Protocol):
+        heard = b""
+
+        def data_received(self, data):
+            self.heard += data
+
+    class Held(asyncio.Transport):
+        def pause_reading(self): ...
+        def resume_reading(self): ...
+        def is_closing(self):
+            return False
+
+    async def play():
+        inner = Inner()
+        made = gate.Gate(Door(), "10.0.0.1", lambda: inner)
+        made.connection_made(Held())
+        made.data_received(head("x", "POST"))
+        made.data_received(b"one")
+        await asyncio.sleep(0.01)
+        made.data_received(b"two")
+        made.connection_lost(None)
+        return inner.heard
+
+    assert asyncio.run(play()) == head("x", "POST") + b"onetwo"
 
 
 def test_a_flood_of_strangers_leaves_the_socket_alone(served):
@@ -161,7 +224,7 @@ def test_a_flood_of_strangers_leaves_the_socket_alone(served):
                 crowd.pop(0).close()
             if number % 200 == 0:
                 assert served.ask("GET", "/v1/jobs")[0] == 200
-        assert len(list(Path("/proc/self/fd").iterdir())) < 400 + tcp.STRANGERS + 200
+        assert len(list(Path("/proc/self/fd").iterdir())) < 400 + line.INSIDE + line.WAITING + 100
     finally:
         for connection in crowd:
             connection.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.api import certificate, tcp
+from mgpu.api import certificate, line, tcp
 from mgpu.api.certificate import Certificate, fingerprint_of
 from mgpu.config.model import Listen
 from mgpu.core.errors import StoreError
@@ -74,9 +74,10 @@ def test_who_shakes_hands_too_slowly_is_cut_off(served, monkeypatch):
     assert ask(port, head(token(served)), trusting())[0] == 200
 
 
-def test_handshakes_count_as_strangers(served):
+def test_handshakes_count_as_strangers(served, monkeypatch):
+    monkeypatch.setattr(line, "WAITING_OF_ONE", 0)
     port = listens(served, tls=True)
-    waiting = [connect(port) for _ in range(tcp.STRANGERS_OF_ONE)]
+    waiting = [connect(port) for _ in range(line.INSIDE_OF_ONE)]
     with connect(port) as late:
         assert is_closed(late)
     for connection in waiting:
