@@ -13,6 +13,7 @@ import os
 import sys
 from contextlib import suppress
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -81,12 +82,17 @@ class Lines(logging.Formatter):
         return "\n".join(before + line for line in lines)
 
     def _text(self, record: logging.LogRecord, message: str, trouble: str) -> list[str]:
-        when = datetime.fromtimestamp(record.created).astimezone()
-        head = "" if self._journal else f"{when:%Y-%m-%d %H:%M:%S} {record.levelname} "
+        head = "" if self._journal else f"{_local(int(record.created))} {record.levelname} "
         place = _place(getattr(record, _FIELDS, {}))
         # what goes with it is set in: only a line of ours begins at the edge
         more = [f"    {printable(line)}" for line in trouble.split("\n")] if trouble else []
         return [head + printable(f"{place}{message}"), *more]
+
+
+@lru_cache(maxsize=1)
+def _local(second: int) -> str:
+    """By the clock on the wall. Lines come in bursts, and this would be half of what one costs."""
+    return f"{datetime.fromtimestamp(second).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def _place(fields: dict[str, Any]) -> str:
