@@ -14,6 +14,7 @@ from mgpu.lean_typing import Any
 
 COMMANDS = {
     "backup": ("mgpu.cli.db:backup", "A copy of it, while the master goes on."),
+    "restore": ("mgpu.cli.db:restore", "Put a backup in its place."),
     "check": ("mgpu.cli.db:check", "Whether it agrees with itself."),
     "vacuum": ("mgpu.cli.db:vacuum", "Give room back that it no longer needs."),
     "migrate": ("mgpu.cli.db:migrate", "Bring it to this version's schema, or see whether that would go well."),
@@ -22,6 +23,12 @@ BACKUP_EXAMPLES = """
 Examples:
   mgpu db backup                        beside the database, named by the time
   mgpu db backup /backup/mgpu.db --force   replaces yesterday's
+"""
+RESTORE_EXAMPLES = """
+Example:
+  mgpu stop
+  mgpu db restore /backup/mgpu.db
+  mgpu queue                      starts a master; what waited then is held
 """
 CHECK_EXAMPLES = """
 Examples:
@@ -35,7 +42,7 @@ Examples:
 """
 WORD_S = 2.0  # between two words about how far it is
 
-db = Group("db", "Back up, check, shrink and migrate the database.", COMMANDS)
+db = Group("db", "Back up, restore, check, shrink and migrate the database.", COMMANDS)
 
 
 @command(
@@ -52,6 +59,22 @@ def backup(session: Session, /, file: str | None, force: bool) -> None:
     written = _asked("back_up", state_dir, file or "", force, Words())
     told = {"file": str(written.path), "size_bytes": written.size, "schema": written.schema}
     _tell(session, told, f"{written.path}: {written.size / 2**20:.1f} MiB, schema {written.schema}, looked through")
+
+
+@command(Argument("file"), examples=RESTORE_EXAMPLES)
+def restore(session: Session, /, file: str) -> None:
+    """Put the backup FILE in the place of the database, while no master runs. What is there now is kept aside. Jobs
+    that waited then are held, as they may have run since; numbers that were given since are not given again."""
+    state_dir = session.location_here().state_dir
+    with master_lock(state_dir):
+        done = _asked("restore", state_dir, file)
+    told = {"aside": str(done.aside), "held": done.held, "output_moved": done.moved, "next_job_id": done.next}
+    lines = [
+        f"{file} is in place; what was there before lies in {done.aside}",
+        f"jobs that are held, as they may have run since: {done.held}; mgpu queue, mgpu release ID, mgpu cancel ID",
+        f"output of attempts that it does not know, put aside: {done.moved}; the next job is {done.next}",
+    ]
+    _tell(session, told, "\n".join(lines))
 
 
 @command(examples=CHECK_EXAMPLES)
@@ -116,7 +139,7 @@ def _tell(session: Session, told: dict[str, Any], words: str) -> None:
     if session.json:
         session.print_json(told)
     else:
-        print(clean(words))
+        print("\n".join(map(clean, words.split("\n"))))
 
 
 class Words:

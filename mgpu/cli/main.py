@@ -41,7 +41,7 @@ COMMANDS = {
     "simulate": ("mgpu.cli.simulate:simulate", "Replay a job log through the planner."),
     "audit": ("mgpu.cli.audit:audit", "Who did what, and what was refused."),
     "config": ("mgpu.cli.config:config", "Check the configuration."),
-    "db": ("mgpu.cli.db:db", "Back up, check, shrink and migrate the database."),
+    "db": ("mgpu.cli.db:db", "Back up, restore, check, shrink and migrate the database."),
     "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),
     "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),
     "restart": ("mgpu.cli.restart:restart", "Run the master anew, as after an upgrade; jobs run on."),

@@ -63,7 +63,7 @@ _RULES = {
 
 def check(path: Path, spool: Path) -> Iterator[Finding]:
     """Of one picture of the database, and of the files of the spool. Raises StoreError where it cannot be opened."""
-    files = _attempts_in(spool)  # before the rows: a row is there before its files
+    files = attempts_in(spool)  # before the rows: a row is there before its files
     with opened(path) as connection:
         try:
             found = faults(connection)
@@ -109,7 +109,7 @@ def _values(connection: sqlite3.Connection) -> Iterator[Finding]:
         yield ok("values", "of jobs that wait or run can be read")
 
 
-def _attempts_in(spool: Path) -> set[tuple[int, int]]:
+def attempts_in(spool: Path) -> set[tuple[int, int]]:
     """(job, attempt) of the folders there."""
     found = set()
     for job in _numbered(spool):

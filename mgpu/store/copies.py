@@ -97,15 +97,15 @@ def _copy(source: sqlite3.Connection, partial: Path, progress: Progress) -> None
 
 def _put(partial: Path, target: Path, force: bool) -> None:
     """On the disk, under its name: at no moment half of it. Raises OSError."""
-    _sync(partial)
+    sync(partial)
     if force:
         partial.replace(target)
     else:
         os.link(partial, target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

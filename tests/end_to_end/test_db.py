@@ -27,8 +27,30 @@ def test_beside_a_master(cluster: Cluster, tmp_path: Path) -> None:
     cluster("cancel", held)
 
 
+def test_a_backup_in_its_place(cluster: Cluster, tmp_path: Path) -> None:
+    """What ran goes on and loses nothing, what waited is held, numbers go on."""
+    runs = cluster.submit("trap 'echo ended; exit 0' USR1; echo begun; while :; do sleep 0.1; done")
+    waits = cluster.submit("--begin", "now+1hour", "true")
+    cluster.await_running(runs)
+    copy = Path(cluster.json("db", "backup", tmp_path / "copy")["file"])
+    since = cluster.submit("echo", "since")
+    cluster.await_job(since, "COMPLETED")
+    until("it is collected", lambda: cluster.output(since) == "since\n")
+    assert "another master holds" in cluster.refused("db", "restore", copy, code=69)
+    cluster("stop")
+    done = cluster.json("db", "restore", copy)
+    assert (done["held"], done["output_moved"], done["next_job_id"]) == (1, 1, since + 1)
+    held = next(job for job in cluster.json("queue")["jobs"] if job["job_id"] == waits)
+    assert held["reason"] == "JobHeldAdmin"
+    cluster("signal", "--full", runs, "USR1")
+    cluster.await_job(runs, "COMPLETED")
+    until("it is collected", lambda: cluster.output(runs) == "begun\nended\n")
+    assert cluster.submit("true") == since + 1
+    assert cluster("db", "check").code == 0
+
+
 def test_without_one(cluster: Cluster, tmp_path: Path) -> None:
-    """With the copy in its place, numbers go on where they were."""
+    """With the copy in its place, numbers go on behind all that there is."""
     first = cluster.submit("true")
     cluster.await_job(first, "COMPLETED")
     cluster("stop")
@@ -39,5 +61,6 @@ def test_without_one(cluster: Cluster, tmp_path: Path) -> None:
     assert found.code == 1
     assert "spool/4711/1 is of no attempt that is known" in found.out
     cluster("db", "vacuum")
-    copy.replace(cluster.state_dir / "mgpu.db")
-    assert cluster.submit("true") == first + 1
+    cluster("db", "restore", copy)
+    assert cluster("db", "check").code == 0
+    assert cluster.submit("true") == 4712

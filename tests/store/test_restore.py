@@ -1,0 +1,127 @@
+"""A backup in the place of the database: what happened since does not meet what comes."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mgpu.core.errors import NotFound, StoreError
+from mgpu.core.model import AttemptState, JobState
+from mgpu.store import copies
+from mgpu.store.restore import MARGIN, restore
+from mgpu.store.store import Store
+from tests.store.stored_values import attempt, job, part
+
+SCHEMAS = Path(__file__).with_name("schemas")
+
+
+class State:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "state"
+        self.path, self.spool = self.folder / "mgpu.db", self.folder / "spool"
+        self.backup, self.aside = folder / "backup", self.folder / "aside"
+
+    def back_up(self) -> None:
+        copies.back_up(self.path, self.backup, True, lambda _left, _pages: None)
+
+    def restore(self):
+        return restore(self.backup, self.path, self.spool, 17.0, self.aside)
+
+    def add(self, store: Store, request_id: str, runs: bool = False) -> int:
+        with store.write() as writer:
+            job_id, _ = writer.add_job(job(request_id))
+            if runs:
+                waits = writer.job(job_id)
+                writer.save_job(replace(waits, state=JobState.RUNNING, attempt=1), waits)
+                running = part(job_id, job_id, state=AttemptState.RUNNING)
+                writer.add_attempt(attempt(job_id, state=AttemptState.RUNNING), [running])
+                (self.spool / str(job_id) / "1").mkdir(parents=True)
+        return job_id
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path)
+
+
+def test_what_was_is_there_again_and_what_came_since_is_aside(state):
+    store = Store.open(state.path)
+    runs, waits = state.add(store, "a", runs=True), state.add(store, "b")
+    state.back_up()
+    since = state.add(store, "c", runs=True)
+    store.close()
+    identity = store.database_id
+    done = state.restore()
+    assert (done.held, done.moved, done.next) == (1, 1, since + 1)
+    store = Store.open(state.path)
+    assert store.database_id == identity  # so that what runs is found on its node
+    assert state.path.stat().st_mode & 0o777 == 0o600
+    with store.read() as reader:
+        assert reader.job(runs).state is JobState.RUNNING
+        assert reader.job(runs).held == ""
+        assert reader.job(waits).held == "JobHeldAdmin by restore"
+        assert reader.job(since) is None
+        (row,) = reader.audits(what="restored from a backup")
+        assert (row.at, row.detail) == (17.0, str(state.backup))
+    assert state.add(store, "d") == since + 1
+    store.close()
+    assert sorted(path.name for path in state.spool.glob("*/*")) == ["1"]
+    assert (state.aside / "spool" / str(since) / "1").is_dir()
+    with closing(sqlite3.connect(state.aside / "mgpu.db")) as before:
+        assert before.execute("SELECT max(job_id) FROM jobs").fetchone() == (since,)
+
+
+@pytest.mark.parametrize("there", [b"x" * 100_000, None])
+def test_in_place_of_what_cannot_be_read_numbers_go_on_far_behind(state, there):
+    store = Store.open(state.path)
+    last = state.add(store, "a")
+    state.back_up()
+    store.close()
+    state.path.unlink()
+    (state.spool / str(last + 5) / "1").mkdir(parents=True)
+    if there is not None:
+        state.path.write_bytes(there)
+        state.path.with_name("mgpu.db-wal").write_bytes(b"of the one before")
+    done = state.restore()
+    assert done.next == last + 5 + MARGIN + 1
+    assert not state.path.with_name("mgpu.db-wal").exists()
+    store = Store.open(state.path)
+    assert state.add(store, "b") == done.next
+    store.close()
+
+
+def test_what_is_no_sound_backup_changes_nothing(state):
+    store = Store.open(state.path)
+    state.add(store, "a", runs=True)
+    store.close()
+    before = state.path.read_bytes()
+    with pytest.raises(NotFound):
+        state.restore()
+    state.backup.write_bytes(b"x" * 10_000)
+    with pytest.raises(StoreError, match="not a database"):
+        state.restore()
+    with closing(sqlite3.connect(state.path)) as source, closing(sqlite3.connect(state.folder / "newer")) as target:
+        source.backup(target)
+        target.execute("UPDATE alembic_version SET version_num = '9999'")
+        target.commit()
+    (state.folder / "newer").replace(state.backup)
+    with pytest.raises(StoreError, match="made by a newer version"):
+        state.restore()
+    assert state.path.read_bytes() == before
+    assert sorted(path.name for path in state.folder.iterdir()) == ["mgpu.db", "spool"]
+
+
+@pytest.mark.parametrize("schema", sorted(path.stem for path in SCHEMAS.glob("*.sql")))
+def test_a_copy_of_any_schema_can_be_put_back(state, schema):
+    state.folder.mkdir()
+    with closing(sqlite3.connect(state.backup)) as connection:
+        connection.executescript((SCHEMAS / f"{schema}.sql").read_text())
+        connection.commit()
+        assert copies.schema_of(connection) == schema
+    done = state.restore()
+    assert done.next > MARGIN
+    Store.open(state.path).close()
