@@ -89,10 +89,11 @@ class Entering:
         return NodeSession(login, root, *self._limits, spare=SPARE_SHELLS)
 
     def _root(self, node: NodeConfig, account: str = "") -> tuple[str, ...]:
-        """Where an account keeps its files. A place that is not in its home has a folder for each."""
-        apart = account and node.run_dir.startswith("/")
-        below = f"{node.run_dir}/{account}" if apart else node.run_dir
-        return self.database_id, node.name, encode(below)
+        """Where an account keeps its files. A place that is not in its home has a folder for each, and nobody may have
+        put another in its place."""
+        if account and node.run_dir.startswith("/"):
+            return self.database_id, node.name, encode(f"{node.run_dir}/{account}"), "own"
+        return self.database_id, node.name, encode(node.run_dir)
 
     @property
     def _limits(self) -> tuple[float, float]:

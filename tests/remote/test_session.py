@@ -70,3 +70,28 @@ def test_enough_shells_of_several_make_a_further_connection(tmp_path: Path) -> N
     finally:
         for session in (*others, own):
             session.close()
+
+
+@pytest.mark.parametrize("kind", ["none", "own", "theirs", "link", "file"])
+def test_a_folder_beside_those_of_others_has_to_be_ones_own(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "ann"
+    if kind in ("own", "theirs"):
+        place.mkdir()
+    if kind == "theirs":
+        if os.getuid():
+            pytest.skip("only root can give it away")
+        os.chown(place, 1, 1)
+    elif kind == "link":
+        place.symlink_to(tmp_path)
+    elif kind == "file":
+        place.touch()
+    session = NodeSession(lambda: LocalConnection(os.environ), ("db", "node001", str(place), "own"), 30.0)
+    try:
+        if kind in ("none", "own"):
+            assert session.control("ping").status == "ok"
+            assert place.is_dir()
+        else:
+            with pytest.raises(RemoteError, match="ann is not a folder of this account alone"):
+                session.control("ping")
+    finally:
+        session.close()

@@ -1,12 +1,24 @@
 # Requests that bring a job here: its files are written, its supervisor is started. Nothing of it waits.
 
-# root DATABASE NODE RUN_DIR
+# root DATABASE NODE RUN_DIR [own]: `own`, it has to be a folder of this account
 op_root() {
   decode "$3"
   at_home "$value"
   top=${value:-${HOME:-/nonexistent}/.mgpu}
   root=$top/$1/$2
+  if [ "${4-}" = own ] && ! is_own "$top"; then
+    echo "$top is not a folder of this account alone"
+    end failed
+    return
+  fi
   end ok
+}
+
+# is_own FOLDER: ours, whoever may write beside it; made where it is not there
+is_own() {
+  [ -e "$1" ] || [ -L "$1" ] || mkdir -m 700 "$1" 2>/dev/null
+  # shellcheck disable=SC3067 # in every sh
+  [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]
 }
 
 # spill WORD FILE: append its bytes. All of them are taken from the channel, also where they cannot be written
