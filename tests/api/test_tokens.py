@@ -150,6 +150,26 @@ def test_tokens_outlive_the_master(served):
     assert ask(port, head(shown))[0] == 200
 
 
+def test_where_we_can_no_longer_look_whether_tokens_hold_nobody_is_in(served, monkeypatch, caplog):
+    monkeypatch.setattr(tcp, "LOOK_S", 0.2)
+    port = listens(served)
+    shown = token(served)
+
+    def fault(_token_id, _now):
+        raise RuntimeError("a fault of ours")
+
+    with connect(port) as kept:
+        kept.sendall(head(shown))
+        assert answer_on(kept)[0] == 200
+        served.context.keyring.holds = fault
+        assert is_closed(kept)
+    told = served.ask("GET", "/v1/status")[1]["listens"]
+    assert told == "not any more, after a fault: see the master's log; mgpu restart"
+    with pytest.raises(OSError, match="refused"):
+        connect(port)
+    assert "nobody comes in over TCP any more" in caplog.text
+
+
 def stored(served, shown):
     with served.store.read() as r:
         return next(each for each in r.tokens() if each.token_id == shown.split("_")[1])
