@@ -9,6 +9,7 @@ from aiohttp import web
 
 import mgpu
 from mgpu.core.errors import MgpuError
+from mgpu.core.numeral import numeral
 
 VERSION, WIRE = "X-Mgpu-Version", "X-Mgpu-Wire"
 # of these a difference may be the cause: what is asked for came later, or is gone
@@ -36,7 +37,7 @@ def check(request: web.Request) -> None:
     if wire in ("", str(mgpu.WIRE)):
         return
     what = f"the master is mgpu {mgpu.__version__}, this command {theirs(request) or 'another'}"
-    newer = wire.isdigit() and int(wire) > mgpu.WIRE
+    newer = (numeral(wire) or 0) > mgpu.WIRE
     way_out = "where the newer one is installed for the master too: mgpu restart, jobs run on"
     raise OtherVersion(
         f"{what}: they do not understand each other", way_out if newer else "install the master's version here"

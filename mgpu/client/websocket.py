@@ -56,7 +56,7 @@ class WebSocket:
             status, headers = http.parse_head(bytes(self._buffer[:end]))
             del self._buffer[: end + 4]
             if status != 101:
-                length = int(headers.get("content-length") or 0)
+                length = http.count(headers.get("content-length", "")) or 0
                 while len(self._buffer) < length:
                     self._fill()
                 http.raise_for_error(http.Response(max(status, 400), headers, bytes(self._buffer[:length])))

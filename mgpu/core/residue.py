@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mgpu.core.numeral import numeral
+
 _PLACE = re.compile(r"([0-9a-f]{32})/([A-Za-z0-9][A-Za-z0-9._-]*)/([1-9][0-9]*)\.([1-9][0-9]*)")
 _TREE_PLACE = re.compile(r"([0-9a-f]{32})/([A-Za-z0-9][A-Za-z0-9._-]*)/trees/([0-9a-f]{64})(?:\.[0-9]+)?")
 _SECONDS = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,12})?")
@@ -84,8 +86,8 @@ def parse_residue(sections: Mapping[str, tuple[str, str]], now: str) -> Residue:
     sizes = {}
     for line in sections["sizes"][1].splitlines():
         size, _, path = line.partition("\t")
-        if size.isdigit():
-            sizes[path.removeprefix(f"{base}/")] = int(size)
+        if (kib := numeral(size)) is not None:
+            sizes[path.removeprefix(f"{base}/")] = kib
     runs = []
     for words in _lines(sections["runs"], 3):
         found = _PLACE.fullmatch(words[0])

@@ -11,6 +11,7 @@ from importlib.resources import files
 
 from mgpu import clock
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
+from mgpu.core.numeral import numeral
 from mgpu.doctor.case import Case, Patient
 from mgpu.remote.channel import Channel
 from mgpu.remote.errors import RemoteError
@@ -176,8 +177,9 @@ def home(case: Case) -> Iterator[Finding]:
 
 
 def _room(place: str, facts: Mapping[str, str]) -> Finding:
-    mib = int(facts["kib"]) // 1024 if facts.get("kib", "").isdigit() else None
-    inodes = int(facts["inodes"]) if facts.get("inodes", "").isdigit() else 0
+    kib = numeral(facts.get("kib", ""))
+    mib = None if kib is None else kib // 1024
+    inodes = numeral(facts.get("inodes", "")) or 0
     free = "free space unknown" if mib is None else f"{mib / 1024:.1f} GiB free"
     text = f"{place} can be written, {free}"
     if mib is not None and mib < LOW_MIB:
@@ -270,13 +272,13 @@ def logind(case: Case) -> Iterator[Finding]:
 
 
 def clocks(case: Case) -> Iterator[Finding]:
-    told = case.sections["begin"][0]
-    if not told.isdigit():
+    told = numeral(case.sections["begin"][0])
+    if told is None:
         yield skipped("clock", "the node does not tell its time")
         return
     before, after = case.clock_s
     # it was told in whole seconds, somewhere between ours before and after
-    least, most = int(told) - after, int(told) + 1 - before
+    least, most = told - after, told + 1 - before
     offset = 0.0 if least <= 0 <= most else min(least, most, key=abs)
     if abs(offset) > CLOCK_S:
         text = f"the node's clock is {abs(offset):.0f} s {'ahead of' if offset > 0 else 'behind'} ours"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mgpu.core.numeral import numeral
 from mgpu.remote import wire
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.shell import FOR_EVER_S, Talk
@@ -47,8 +48,9 @@ class Feed:
         """Waits for the next answer."""
         name, *words = self._talk.hear(timeout_s)
         self.awaited -= 1
-        if name in ("fed", "over") and words[0].isascii() and words[0].isdigit():
-            self.fed = int(words[0])
+        fed = numeral(words[0]) if words and name in ("fed", "over") else None
+        if fed is not None:
+            self.fed = fed
         if name == "over" or words == ["failed", "over"]:
             raise RemoteError("nobody reads the job's stdin any more", Trouble.GONE)
         if name != "fed":

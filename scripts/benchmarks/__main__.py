@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from mgpu.client.http import MasterError
-from scripts.benchmarks import commands, foreground, gangs, machine, planner, polling, probes, queues, stages
+from scripts.benchmarks import commands, foreground, gangs, machine, planner, polling, probes, queues, stages, submits
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row
 from tests.lab.lab import sweep
@@ -40,6 +40,7 @@ MEASURES: dict[str, tuple[int, int, Measure]] = {
     "queue": (2, 15, queues.long_queue),
     "drain": (2, 2, queues.drain),
     "polling": (1, 10, polling.polling),
+    "submits": (1, 1, submits.submits),
     "gang-2": (2, 6, gangs.gang(2, 1.0)),
     "gang-8": (8, 6, gangs.gang(8, 1.5)),
     "gang-50": (50, 6, gangs.gang(50, 5.0)),
@@ -47,7 +48,10 @@ MEASURES: dict[str, tuple[int, int, Measure]] = {
 }
 
 
-LARGE = {name for name, (nodes, _, _) in MEASURES.items() if nodes > 2} | {"polling"}  # only where they are asked for
+LARGE = {name for name, (nodes, _, _) in MEASURES.items() if nodes > 2} | {
+    "polling",
+    "submits",
+}  # only where they are asked for
 
 
 class OutOfTime(Exception):
