@@ -251,9 +251,10 @@ def _job_of(process: GpuProcess, holds: NodeHolds) -> JobId | None:
 
 
 def _is_account_of(process: GpuProcess, uuid: DeviceUuid, holds: NodeHolds) -> bool:
-    """All that is known of it is whose it is, and that is whose job holds the device."""
-    unknown = not process.token and _job_of(process, holds) is None
-    return unknown and bool(process.user) and process.user == holds.accounts.get(uuid)
+    """All that is known of it is whose it is, and that is whose job holds the device; or not even that, where a node
+    hides processes of others (hidepid)."""
+    unknown = process.pid > 0 and process.exists and not process.token and _job_of(process, holds) is None
+    return unknown and uuid in holds.accounts and process.user in ("", holds.accounts[uuid])
 
 
 def _counts(process: GpuProcess, external: ExternalPolicy, alone: bool) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from mgpu.core.model import DeviceUuid, JobId, NodeName, NodeState
 from mgpu.core.observation import GpuProcess, GpuReading, Mark, MarkKind, Node, Observation
 from mgpu.core.plan import ExternalPolicy, NodeFacts, NodeHolds, NodeView
+from mgpu.core.probe import UNREADABLE_PID
 from mgpu.core.views import node_view
 
 NAME = NodeName("gpu01")
@@ -245,6 +246,9 @@ def test_under_an_account_of_its_user_all_of_that_user_is_the_jobs() -> None:
     assert told(view(ALICE, holds=held))[1] == "1 allocated held by job 12"
     assert "conflict with bob" in told(view(replace(ALICE, user="bob"), holds=held))[1]
     assert "conflict with alice" in told(view(ALICE, holds=holds(1)))[1]  # under mgpu's own login it could be read
+    hidden = GpuProcess(4242, DeviceUuid("GPU-1"), 11264)
+    assert told(view(hidden, holds=held))[1] == "1 allocated held by job 12"
+    assert "conflict with" in told(view(replace(hidden, pid=UNREADABLE_PID), holds=held))[1]
     elsewhere = replace(ALICE, uuid=DeviceUuid("GPU-2"))
     assert told(view(elsewhere, holds=held))[2].startswith("2 external external (alice, pid 4242")
     of_another = replace(held, sessions={4200: JobId(13)})

@@ -83,6 +83,7 @@ def test_two_users_on_one_node_and_neither_reads_the_other(office: Office) -> No
         assert node.run(f"stat -c %U {out}", user="root").stdout == f"{there}\n"
     until("both outputs", lambda: [office(name, "logs", str(job)).stdout for name, job in jobs.items()]
           == ["alice\n", "bob\n"])  # fmt: skip
+    assert "ssh -p 22 -l alice -o HostName=" in office.ok(ANN, "show", str(jobs[ANN]))
     assert office(BOB, "cancel", str(jobs[ANN])).returncode == 77
     office.ok(BOB, "cancel", str(jobs[BOB]))
     assert office.await_job(BOB, jobs[BOB])["state"] == "CANCELLED"
