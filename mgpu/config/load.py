@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import socket
 from dataclasses import replace
 from math import inf
@@ -67,6 +68,8 @@ def load(path: Path | None) -> Config:
         raise ConfigError(faults)
     if settings.users and settings.master.run_as == "service":
         warnings.append(f"{path}: users: of no use without master: {{run_as: submitter}}")
+    if settings.notify is not None and shutil.which(program := settings.notify.command[0]) is None:
+        warnings.append(f"{path}: notify: {program} is not there, or cannot be run: nobody is told of anything")
     found = _config(path, settings, placed, warnings + counted_twice(placed))
     return replace(found, files=_files(documents))
 

@@ -22,6 +22,8 @@ def document(context: Context, wanted: Notify, number: int, row: Audit) -> Json 
         job = None if row.job_id is None else reader.job(row.job_id)
         parts = [] if job is None else reader.parts(job.job_id, job.attempt)
         stored = None if row.node is None or row.job_id is not None else reader.node(row.node)
+    if row.job_id is not None and job is None:
+        return None  # over for so long that it was removed
     asks = "" if job is None else notices.asked_by(job, event)
     if not asks and (event not in wanted.events or (job is not None and job.array_id is not None)):
         return None

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from mgpu.config import Config, PartitionConfig, SshSettings, load
+from mgpu.config.model import Notify
 from mgpu.core.errors import ConfigError
 from mgpu.core.fairshare import FairShare
+from mgpu.core.notices import EVENTS
 from mgpu.core.plan import Bounds, ExternalPolicy, Limits, Window
 
 REPOSITORY = Path(__file__).parents[2]
@@ -302,3 +304,40 @@ def test_fair_share_accounts_and_limits(here: Path) -> None:
     assert plain.bounds is None
     with pytest.raises(ConfigError, match=r"accounts\.v: has no users"):
         loaded("accounts: {v: {shares: 2}}")
+
+
+def test_notify(tmp_path):
+    def read(text: str) -> Config:
+        path = tmp_path / "cluster_config.yaml"
+        path.write_text(text)
+        return load(path)
+
+    assert read("cluster: {name: x}\n").notify is None
+    told = read("notify: {command: 'cat > /dev/null'}\n")
+    assert told.notify == Notify(("/bin/sh", "-c", "cat > /dev/null"))
+    assert told.warnings == ()
+    asked = read("notify: {command: [/bin/cat, -u], events: 'queued, failed', timeout: 5s, retries: 0}\n").notify
+    assert asked == Notify(("/bin/cat", "-u"), ("queued", "failed"), 5.0, 0)
+    assert read("notify: {command: [/bin/cat], events: none}\n").notify.events == ()
+    assert read("notify: {command: [/bin/cat], events: all}\n").notify.events == EVENTS
+    (warning,) = read("notify: {command: [/no/such]}\n").warnings
+    assert "/no/such is not there, or cannot be run" in warning
+    for text, fault in (
+        ("{events: all}", "has no command"),
+        ("{command: []}", "must be a command"),
+        ("{command: [/bin/cat], events: [failure]}", "there is no event 'failure' - did you mean 'failed'"),
+        ("{command: [/bin/cat], retries: -1}", "retries"),
+    ):
+        with pytest.raises(ConfigError) as told:
+            read(f"notify: {text}\n")
+        assert fault in str(told.value.faults)
+
+
+def test_retention_and_log(tmp_path):
+    path = tmp_path / "cluster_config.yaml"
+    path.write_text("retention: {jobs: 90d, output: none}\nlog: {format: json}\n")
+    found = load(path)
+    assert (found.keep_jobs_s, found.keep_output_s, found.log_format) == (90 * 86400, math.inf, "json")
+    path.write_text("log: {format: jsn}\n")
+    with pytest.raises(ConfigError, match="json"):
+        load(path)

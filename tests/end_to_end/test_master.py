@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LabMaker
-from tests.end_to_end.cluster import Cluster, until
+from tests.end_to_end.cluster import QUICK, Cluster, until
 from tests.end_to_end.conftest import ClusterMaker
 from tests.lab import Lab
 
@@ -122,6 +123,20 @@ def test_ticks_alone(lab: Lab, make_cluster: ClusterMaker) -> None:
     pid = cluster.master_pid()  # that of the last command
     assert cluster("tick").out == ""  # it does all there is to do
     assert cluster.master_pid() == pid
+
+
+def test_the_log_as_json(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab, config=f"{QUICK}log: {{format: json}}\n")
+    job_id = cluster.submit("exit 3")
+    cluster.await_job(job_id, "FAILED")
+    cluster("stop")
+    lines = [json.loads(line) for line in (cluster.state_dir / "master.log").read_text().splitlines()]
+    told = [
+        (line["event"], line.get("attempt"), line.get("exit_code")) for line in lines if line.get("job_id") == job_id
+    ]
+    told = [one for one in told if one[0] != "notice"]
+    assert told == [("submit", None, None), ("placed", 1, None), ("started", 1, None), ("ended: FAILED", 1, 3)]
+    assert {line["node"] for line in lines if line.get("event") == "node UP"} == {node.name for node in lab.nodes}
 
 
 def test_daemon_in_the_foreground(lab: Lab, make_cluster: ClusterMaker) -> None:
