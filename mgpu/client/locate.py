@@ -54,7 +54,12 @@ def locate(
     url = master or environ.get("MGPU_MASTER", "")
     if url.startswith(ELSEWHERE):
         given = [name for name, value in (("--config", config), ("--state-dir", state_dir)) if value]
-        return elsewhere(url, given)
+
+        def who_serves_here() -> tuple[int, ...]:
+            here, _ = find_config(config, environ, system_config)
+            return who_may_answer(find_state_dir(state_dir, here, environ, read_state_dir))
+
+        return elsewhere(url, given, who_serves_here)
     found, warnings = find_config(config, environ, system_config)
     folder = find_state_dir(state_dir, found, environ, read_state_dir)
     if url:
@@ -68,13 +73,14 @@ def locate(
     return Location(found, folder, Endpoint(path, found if ours else found or None, uids), ours, warnings)
 
 
-def elsewhere(url: str, given: list[str]) -> Location:
-    """Of a master on another machine: nothing that lies here decides anything about it. `given`: options that would."""
+def elsewhere(url: str, given: list[str], who_serves_here: Callable[[], tuple[int, ...]] = lambda: ()) -> Location:
+    """Of a master on another machine: nothing that lies here decides anything about it. `given`: options that would.
+    `who_serves_here`: whose master may answer on this machine besides ours and root's, should it be on this one."""
     warnings = tuple(f"{name} means nothing to a master on another machine, which has its own" for name in given)
-    return Location("", "", Endpoint(url, None, (), dialer_of(url)), False, warnings)
+    return Location("", "", Endpoint(url, None, (), dialer_of(url, who_serves_here)), False, warnings)
 
 
-def dialer_of(url: str) -> Dialer:
+def dialer_of(url: str, who_serves_here: Callable[[], tuple[int, ...]]) -> Dialer:
     """Raises MasterError (bad_request)."""
     if url.startswith(SSH):
         from mgpu.client import dial
@@ -84,7 +90,7 @@ def dialer_of(url: str) -> Dialer:
     from mgpu.client import tcp
     from mgpu.client.address import parse_address
 
-    return tcp.Dialer(parse_address(url))
+    return tcp.Dialer(parse_address(url), who_serves_here)
 
 
 def find_config(config: str | None, environ: Mapping[str, str], system_config: str) -> tuple[str, tuple[str, ...]]:

@@ -9,19 +9,22 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 ESTABLISHED, LISTENING = "01", "0A"
 
 
-def why_not(connection: socket.socket) -> str:
-    """ "" = ourselves or root, or a system that does not tell."""
+def why_not(connection: socket.socket, who_serves_here: Callable[[], tuple[int, ...]] = lambda: ()) -> str:
+    """ "" = ourselves or root, whose master serves here, or a system that does not tell."""
     uids = owners(connection)
     if uids is None:
         return ""
     if not uids:
         return "nobody listens there any more"
     strangers = uids - {0, os.getuid()}
-    return f"it is served by uid {strangers.pop()}, not by uid {os.getuid()} or root" if strangers else ""
+    if not strangers or strangers <= set(who_serves_here()):
+        return ""
+    return f"it is served by uid {strangers.pop()}, not by uid {os.getuid()} or root"
 
 
 def owners(connection: socket.socket) -> set[int] | None:

@@ -20,6 +20,7 @@ from mgpu.lean_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
 PATIENCE_S = 30.0  # with a connection, unless --connection-timeout says otherwise
 PATIENCE_AGAIN_S = 10.0  # with one that stood before: it is tried again and again
@@ -28,10 +29,12 @@ UNDER_WAY = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR)
 
 
 class Dialer:
-    """The way to the master at `address`. `start_there` means nothing: nobody starts one from here."""
+    """The way to the master at `address`. `start_there` means nothing: nobody starts one from here. `who_serves_here`:
+    whose master may answer on this machine without TLS, besides ours and root's."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, who_serves_here: Callable[[], tuple[int, ...]] = lambda: ()) -> None:
         self.address = address
+        self._who_serves_here = who_serves_here
         self.start_there = False
         self.timeout_s: float | None = None
         self.wake_fd = -1
@@ -61,7 +64,7 @@ class Dialer:
         connection = self._open()
         if self.address.tls:
             connection = self._secured(connection)
-        elif why := neighbour.why_not(connection):
+        elif why := neighbour.why_not(connection, self._who_serves_here):
             connection.close()
             hint = "use its socket, or `tls: true` and https://, where its certificate is looked at"
             raise NoMaster(f"{self.address.url} is not a master to trust: {why}", hint, lasting=True)

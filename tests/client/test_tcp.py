@@ -168,6 +168,22 @@ def test_plain_http_on_this_machine_is_for_our_own_master_alone(monkeypatch: pyt
         assert len(peer.requests) == 1
 
 
+def test_or_for_the_one_that_serves_all_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may answer at the socket may answer at the port."""
+    theirs = os.getuid() + 4711
+    monkeypatch.setattr(neighbour, "owners", lambda _: {theirs, 0})
+    with TcpPeer() as peer:
+        url = f"http://127.0.0.1:{peer.port}"
+        for serves, let_in in (((theirs, 0), True), ((theirs + 1, 0), False)):
+            dialer = elsewhere(url, [], lambda serves=serves: serves).endpoint.dialer
+            assert isinstance(dialer, tcp.Dialer)
+            if let_in:
+                dialer.connect().close()
+                continue
+            with pytest.raises(NoMaster, match="is served by uid"):
+                dialer.connect()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="to be two users takes root")
 @pytest.mark.parametrize("bound", ["127.0.0.1", "0.0.0.0", "::"])
 def test_the_kernel_says_who_listens(bound: str) -> None:
