@@ -18,6 +18,7 @@ import os
 import pwd
 import shutil
 import socket
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -170,7 +171,9 @@ def _logins(settings: Settings, placed: list[Placed]) -> Logins:
     if settings.master.run_as == "service":
         return Logins()
     own = {item.node.ssh.user for item in placed if item.node.ssh.user}
-    return Logins(settings.users, frozenset({"root", pwd.getpwuid(os.getuid()).pw_name, *own}))
+    with suppress(KeyError):  # as in containers
+        own.add(pwd.getpwuid(os.getuid()).pw_name)
+    return Logins(settings.users, frozenset({"root", *own}))
 
 
 def _fair_share(settings: Settings) -> FairShare:

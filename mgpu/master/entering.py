@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -50,8 +51,11 @@ class Entering:
         return Links(own, make, self._key.public, inbox.wake)
 
     def _own(self, node: NodeConfig, session: NodeSession, inbox: Inbox) -> NodeLink:
-        account = node.ssh.user or ("" if node.connection == "ssh" else getpass.getuser())
-        return self._link(node, account, (account, ""), session, inbox)
+        if node.connection == "ssh":
+            account = node.ssh.user or ""
+            return self._link(node, account, (account, ""), session, inbox)
+        account, *older = _own_names()
+        return self._link(node, account, (account, "", *older), session, inbox)
 
     def _link(
         self, node: NodeConfig, account: str, whose: tuple[str, ...], session: NodeSession, inbox: Inbox
@@ -116,3 +120,12 @@ class Entering:
         except ConfigError as error:
             raise RemoteError(error.message, Trouble.UNPREPARED) from error
         return connect(target, node.name, self.state_dir / KNOWN_HOSTS, LoginLimits(*self._limits))
+
+
+def _own_names() -> list[str]:
+    """Who we are by our uid, and by the environment, which may name another: older masters have stored that."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # as in containers
+        name = str(os.geteuid())
+    return [name, *filter(None, map(os.environ.get, ("LOGNAME", "USER", "LNAME", "USERNAME")))]

@@ -57,7 +57,7 @@ class Links(Mapping[NodeName, NodeLink]):
     def under(self, name: NodeName, account: str) -> NodeLink | None:
         """As `of`."""
         own = self._own.get(name)
-        if own is None or self._make is None or account in ("", own.account):
+        if own is None or self._make is None or account in ("", own.account, *own.whose):
             return own
         with self._lock:
             found = self._others.get((name, account))

@@ -228,6 +228,31 @@ def test_the_doctor_says_whether_ones_jobs_can_start(office: Office) -> None:
         assert [(each["status"], each["hint"]) for each in found] == [said]
 
 
+def test_a_new_key(office: Office) -> None:
+    """As docs/accounts.md says: the old one opens nothing any more once its line is removed."""
+    run = office.submit(ANN, "-G", "1", "-w", "node001", "sleep 4; echo ended")
+    office.await_running(ANN, run)
+    before = office.ok(ANN, "enroll", "--print")
+    office.close()
+    (office.state / "enrolled_ed25519").unlink()
+    office.start()
+    assert office(ANN, "enroll").returncode == 1
+    assert office.ok(ANN, "enroll", "--print") != before
+    assert office(ANN, "enroll", "--install").returncode == 0
+    for node in office.lab.nodes:
+        node.run(f"sed -i '\\|{before.split()[2]}|d' .ssh/authorized_keys", user="alice")
+    assert office.await_job(ANN, run)["state"] == "COMPLETED"
+    assert office.ok(ANN, "srun", "-G", "1", "id", "-un") == "alice\n"
+
+
+@pytest.mark.parametrize(("origin", "status"), [("10.0.0.0/8", 0), ("192.0.2.1", 1)])
+def test_from_where_the_master_may_come(office: Office, origin: str, status: int) -> None:
+    office.expel(BOB)
+    installed = office(BOB, "enroll", "--install", "--from", origin)
+    assert installed.returncode == status, installed
+    office.expel(BOB)
+
+
 def test_there_and_back_while_jobs_run(office: Office) -> None:
     """What runs is looked after under the account that it has, whatever the configuration says by now."""
     apart = office.config.read_text()

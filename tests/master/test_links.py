@@ -14,6 +14,7 @@ NODE = NodeName("node001")
 class Link:
     def __init__(self, name: NodeName, account: str) -> None:
         self.name, self.account = name, account
+        self.whose: tuple[str, ...] = ()
         self.closed, self.listens = False, 0
 
     def listen(self) -> None:
@@ -52,6 +53,12 @@ def test_the_stored_account_decides() -> None:
     assert all_links.of(part("ann", node="elsewhere")) is None
     assert [*all_links] == [NODE]
     assert all_links[NODE] is own
+
+
+def test_what_an_older_master_called_its_own_is_still_that() -> None:
+    all_links, own = links()
+    own.whose = ("gpuq", "", "root")
+    assert all_links.of(part("root")) is own
 
 
 def test_where_there_is_one_account_it_serves_all() -> None:
