@@ -90,7 +90,9 @@ class Absorber:
             after = health.seen(node, message.outcome, self._now)
         self.nodes[node.name] = after
         if after.state is not node.state or after.reason != node.reason:
-            self._audit(f"node {after.state}", None, node.name, after.reason)
+            changed = after.state is not node.state
+            what = str(after.state) if changed else "trouble" if after.reason else "well"
+            self._audit(f"node {what}", None, node.name, after.reason)
 
     def _hear(self, node: NodeName, news: News, whose: tuple[str, ...] = ()) -> None:
         part = self._board.resolve(news.key, node)

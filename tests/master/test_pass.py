@@ -13,7 +13,8 @@ from mgpu.config.model import Config
 from mgpu.core.errors import StoreError
 from mgpu.core.health import ProbeFailure
 from mgpu.core.marks import Order
-from mgpu.core.model import JobId, NodeName, PartKey
+from mgpu.core.model import JobId, NodeName, NodeState, PartKey
+from mgpu.core.observation import Node, Observation
 from mgpu.master.inbox import Done, GivenUp, Ordered, Probed, Word
 from mgpu.master.links import Links
 from mgpu.master.master import Master
@@ -71,3 +72,26 @@ def test_a_word_that_nobody_waits_for_is_passed_over(master: Master, word: Word)
     assert given.done.cancel()
     master.tick()
     assert not master.errors()
+
+
+def test_a_look_that_failed_is_no_change_of_state(master: Master) -> None:
+    """Who is told when a node comes up is not told so when it is about to go down."""
+    with master._store.write() as writer:
+        writer.save_node(Node(NODE, NodeState.UP))
+    master._nodes[NODE] = Node(NODE, NodeState.UP)
+    seen = Observation(NODE, 1.0, "boot", "a")
+    no_route, timed_out = ProbeFailure("no route"), ProbeFailure("timed out")
+    for outcome in (no_route, no_route, timed_out, no_route, seen, timed_out, seen):
+        master.inbox.put(Probed(NODE, outcome))
+        master.tick()
+    assert not master.errors()
+    with master._store.read() as reader:
+        told = [(row.what, row.detail) for row in reader.audits(node=NODE)]
+    assert told == [
+        ("node trouble", "no route"),
+        ("node DOWN", "timed out"),
+        ("node trouble", "no route"),
+        ("node UP", ""),
+        ("node trouble", "timed out"),
+        ("node well", ""),
+    ]
