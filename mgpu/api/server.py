@@ -18,6 +18,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from mgpu.api.app import build_app
+from mgpu.api.door import Door
 from mgpu.api.tcp import Tcp
 from mgpu.core.errors import StoreError
 from mgpu.ops.context import Context
@@ -86,30 +87,34 @@ class Server:
         if (server := runner.server) is not None:
             self._context.control.meters.clients = lambda: len(server.connections)
         tcp = Tcp(self._context, self._context.config.listen, app, runner) if self._context.config.listen else None
+        door: Door | None = None
         try:
-            site = await self._listen(runner)
+            door = self._listen(runner)
             if tcp is not None:
                 await tcp.start()
             self._ready.set_result(None)
             while not await self._stopped():
                 if not self._path.exists():  # somebody tidied up: nobody could reach us any more, nor take our place
                     with suppress(StoreError):  # tried again
-                        fresh = await self._listen(runner)
-                        await site.stop()
-                        site = fresh
+                        fresh = self._listen(runner)
+                        await door.close()
+                        door = fresh
         finally:
+            if door is not None:
+                await door.close()
             if tcp is not None:
                 await tcp.close()
             await runner.cleanup()
             self._unlink()  # of one that was made just while we were stopped
             await asyncio.sleep(0.01)  # aborted connections close their sockets in the loop's next turns
 
-    async def _listen(self, runner: web.AppRunner) -> web.SockSite:
-        site = web.SockSite(runner, listen(self._path, self._mode, self._gid), backlog=BACKLOG)
-        await site.start()
+    def _listen(self, runner: web.AppRunner) -> Door:
+        assert runner.server is not None
+        door = Door(self._context, runner.server)
+        door.open(listen(self._path, self._mode, self._gid))
         found = self._path.stat()
         self._identity = (found.st_dev, found.st_ino)
-        return site
+        return door
 
     async def _stopped(self) -> bool:
         """Whether it is time to end; waits for it a while."""
