@@ -89,6 +89,7 @@ class FailureClass(Word):
     NODE = "node"  # the node could not start it; counts against the node
     DIRECTORY = "directory"  # the working directory is not there; that node is avoided for this job only
     NEWCOMER = "newcomer"  # a foreign process or another master holds the device; costs no retry
+    LOGIN = "login"  # its user's account there could not be entered any more; costs no retry
     PORT = "port"  # somebody else listens where its ranks were to meet; costs no retry
     NETWORK = "network"  # its ranks cannot reach each other; that node is avoided for this job only
     SUPERVISOR = "supervisor"  # somebody killed the shells that watch over the job; how it ended is not known

@@ -28,8 +28,10 @@ GANG = "GANG"  # a part's stop: on another node the job has gone wrong, or is ov
 APART_S = 2.0  # by so much the times of two nodes may be wrong against each other
 _NEVER_RAN = (
     *(FailureClass.NEWCOMER, FailureClass.PORT, FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.NETWORK),
-    FailureClass.STOPPED,
+    *(FailureClass.LOGIN, FailureClass.STOPPED),
 )
+# what the next look shows, if it is still so, and then nothing starts there: it costs no retry
+_SEEN_BEFORE_A_START = {FailureClass.NEWCOMER: "Newcomer", FailureClass.LOGIN: "LoginRefused"}
 NEWCOMER_PAUSE_S = 5.0  # until the next look at a device that somebody else took
 
 
@@ -111,8 +113,9 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     where = cause.reason if network else f"on {cause.node}: {cause.reason}"
     if cause.failure in _NEVER_RAN and any(part.started is not None for part in parts):
         cause = replace(cause, failure=FailureClass.NODE_LOST)  # on another node of the job it did
-    if cause.failure is FailureClass.NEWCOMER:
-        return _again(job, "Newcomer", where, cause.failure, now + NEWCOMER_PAUSE_S * (1 + outlook.jitter))
+    if cause.failure in _SEEN_BEFORE_A_START:
+        pause = NEWCOMER_PAUSE_S * (1 + outlook.jitter)
+        return _again(job, _SEEN_BEFORE_A_START[cause.failure], where, cause.failure, now + pause)
     if cause.failure is FailureClass.PORT:
         pause = NEWCOMER_PAUSE_S * (1 + outlook.jitter) if outlook.ports else 0.0
         return _again(job, "PortInUse", where, cause.failure, now + pause)

@@ -149,7 +149,13 @@ class NodeLink:
         name = reconcile.directory_name(part.key)
 
         def task() -> None:
-            answer = self.runner.start(name, known.token, part.uuids, launch)
+            try:
+                answer = self.runner.start(name, known.token, part.uuids, launch)
+            except RemoteError as error:
+                if error.sent or not first or not self._is_shut(error):
+                    raise
+                # nothing of it has left us, now or before: that is proof that it does not begin
+                answer = Refusal(error.message, FailureClass.LOGIN)
             if answer is not None:
                 self._refused(known, answer, first)
 
@@ -157,6 +163,11 @@ class NodeLink:
             self._order("start", part.key, task)
         else:
             self._threads.spawn(f"tree {name} {self.name}", lambda: self._bring(known, launch.tree, tree, first, task))
+
+    def _is_shut(self, error: RemoteError) -> bool:
+        """An account of somebody's that does not let us in. Of the node's own the probes tell, for all jobs."""
+        closed = error.trouble in (Trouble.AUTHENTICATION, Trouble.NO_COMMANDS, Trouble.UNPREPARED)
+        return closed and bool(self.whose) and "" not in self.whose
 
     def refuse(self, known: Known, refusal: Refusal, first: bool) -> None:
         """It is not to begin, for this reason. `first` as in `start`."""

@@ -28,6 +28,7 @@ class RemoteError(MgpuError):
     def __init__(self, message: str, trouble: Trouble = Trouble.UNREACHABLE) -> None:
         super().__init__(message)
         self.trouble = trouble
+        self.sent = True  # perhaps; False = nothing of the request has left us
 
     @property
     def transient(self) -> bool:

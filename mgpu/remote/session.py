@@ -61,7 +61,11 @@ class NodeSession:
             for last in (False, True):
                 fresh = self._control is None or self._control.broken
                 if fresh:
-                    self._control = self._open_shell()
+                    try:
+                        self._control = self._open_shell()
+                    except RemoteError as error:
+                        error.sent = last
+                        raise
                 assert self._control is not None  # just made
                 try:
                     return self._control.request(operation, *words, texts=texts, timeout_s=self.timeout_s)

@@ -164,6 +164,7 @@ VERDICTS: dict[str, Row] = {
         {"requeues": 20},
         (JobState.FAILED, "RequeueLimit", 85),
     ),
+    "login": ({}, [ended(0, F.LOGIN)], {}, (JobState.PENDING, "LoginRefused", None)),
     "newcomer": ({}, [ended(0, F.NEWCOMER)], {}, (JobState.PENDING, "Newcomer", None)),
     "node trouble": ({}, [ended(0, F.NODE)], {}, (JobState.PENDING, "LaunchFailed", None)),
     "node trouble once too often": ({"failures": 5}, [ended(0, F.NODE)], {}, (JobState.FAILED, "LaunchFailed", None)),

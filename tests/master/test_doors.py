@@ -49,7 +49,9 @@ class Bench:
                 raise error
 
         config = SimpleNamespace(connection="ssh")
-        return SimpleNamespace(account=account, config=config, runner=SimpleNamespace(look=enter, enter=enter))
+        return SimpleNamespace(
+            account=account, whose=(account,), config=config, runner=SimpleNamespace(look=enter, enter=enter)
+        )
 
     def wake(self) -> None:
         self.woken += 1

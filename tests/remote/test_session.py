@@ -95,3 +95,33 @@ def test_a_folder_beside_those_of_others_has_to_be_ones_own(tmp_path: Path, kind
                 session.control("ping")
     finally:
         session.close()
+
+
+def test_it_is_known_of_a_request_that_nothing_of_it_has_left(tmp_path: Path) -> None:
+    shut = False
+
+    def connect() -> LocalConnection:
+        if shut:
+            raise RemoteError("not let in")
+        return LocalConnection(os.environ)
+
+    session = NodeSession(connect, ("db", "node001", str(tmp_path)), 30.0)
+    try:
+        assert session.control("ping").status == "ok"
+        shut = True
+        session.reset()
+        assert session._control is not None
+        session._control.close()
+        with pytest.raises(RemoteError) as unsent:
+            session.control("ping")
+        shut = False
+        assert session.control("ping").status == "ok"
+        shut = True
+        session.connections.reset()
+        session.connections.discard(session._control.connection)
+        session._control._channel.close()  # found dead only once it is asked
+        with pytest.raises(RemoteError) as sent:
+            session.control("ping")
+        assert (unsent.value.sent, sent.value.sent) == (False, True)
+    finally:
+        session.close()
