@@ -1,9 +1,6 @@
 """The steps of the migrations and the tables must end at the same schema."""
 
-import shlex
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +8,7 @@ from pathlib import Path
 import pytest
 from alembic.script import ScriptDirectory
 
-from mgpu import clock
+from mgpu import care, clock
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, DeviceUuid, JobId, JobState, NodeState
 from mgpu.core.observation import Mark, MarkKind, Node, Observation, Streak
@@ -177,16 +174,19 @@ def test_the_way_back_is_a_copy_of_all_that_was_there(tmp_path):
 def test_numbers_given_since_the_copy_are_skipped_as_the_docs_say(tmp_path):
     path = tmp_path / "mgpu.db"
     made_by("0005", path)
-    Store.open(path).close()
-    copies(path)[0].replace(path)
-    text = (Path(__file__).parents[2] / "docs/upgrading.md").read_text()
-    (line,) = [line.strip() for line in text.splitlines() if "sqlite_sequence" in line]
-    words = shlex.split(line.removeprefix("$ "))
-    assert words[0] == "python3"
-    subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, check=True)
     store = Store.open(path)
     with store.write() as w:
-        assert w.add_job(job("later"))[0] == 1004
+        since, _ = w.add_job(job("since"))
+    store.close()
+    (copy,) = copies(path)
+    text = (Path(__file__).parents[2] / "docs/upgrading.md").read_text()
+    assert f"mgpu db restore ~/.local/state/mgpu/{copy.name[: len('mgpu.db.schema-0005')]}" in text
+    assert care.restore(str(tmp_path), str(copy)).next == since + 1
+    with closing(sqlite3.connect(path)) as connection:  # what the older version finds
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0005",)
+    store = Store.open(path)
+    with store.write() as w:
+        assert w.add_job(job("later"))[0] == since + 1
     store.close()
 
 
