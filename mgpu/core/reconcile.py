@@ -183,6 +183,8 @@ def event_news(line: str, when: Callable[[str], float]) -> tuple[News, ...]:
         if not record:
             return ()
         news = replace(_exit_news(key, record, when), sizes=_sizes(sizes))
+        if news.reason == _NO_EXIT_CODE:
+            return ()
         if stop == "-":
             return (news,)
         if stop == "=":
