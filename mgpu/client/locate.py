@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from mgpu.client.config_home import config_home
 from mgpu.client.http import Dialer, Endpoint, MasterError
 from mgpu.client.private import private_folder
+from mgpu.file_system import file_system_of, why_unfit
 from mgpu.lean_typing import NamedTuple
 
 CONFIG_NAME = "cluster_config.yaml"
@@ -22,10 +23,6 @@ SOCKET = "mgpu.sock"
 SYSTEM_CONFIG = "/etc/mgpu/" + CONFIG_NAME
 # sun_path holds 108 bytes with the final NUL; some systems hold 104.
 SOCKET_PATH_LIMIT_B = 100
-NETWORK_FILE_SYSTEMS = (
-    "nfs", "cifs", "smb", "afs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs", "panfs", "wekafs",
-    "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "ocfs2", "gfs2",
-)  # fmt: skip
 
 
 class Location(NamedTuple):
@@ -155,8 +152,7 @@ def find_state_dir(
         return os.path.abspath(os.path.expanduser(named))
     home = environ.get("XDG_STATE_HOME", "")
     base = home if os.path.isabs(home) else os.path.expanduser("~/.local/state")
-    if file_system_of(base).startswith(NETWORK_FILE_SYSTEMS):
-        # SQLite's locks and shared memory do not work there.
+    if why_unfit(file_system_of(base)):
         return private_folder(f"/var/tmp/mgpu-{os.getuid()}")
     return os.path.join(base, "mgpu")
 
@@ -220,20 +216,3 @@ def master_socket(url: str) -> str:
             "write it like ssh://[user@]host[:port], or https://host:port",
         )
     return os.path.abspath(path)
-
-
-def file_system_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
-    """The type of the file system that holds `path` (or would: its nearest parent), "" if the kernel does not say."""
-    real = os.path.realpath(path)
-    best, kind = -1, ""
-    try:
-        with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
-            for line in lines:
-                left, _, right = line.partition(" - ")
-                point = left.split(" ")[4].replace("\\040", " ")
-                inside = real == point or real.startswith(point.rstrip("/") + "/")
-                if inside and len(point) >= best:
-                    best, kind = len(point), right.split(" ")[0]
-    except (OSError, IndexError):
-        return ""
-    return kind

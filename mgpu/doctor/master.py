@@ -15,13 +15,14 @@ from typing import Any
 import mgpu
 from mgpu import clock
 from mgpu.client import http
-from mgpu.client.locate import NETWORK_FILE_SYSTEMS, Location, file_system_of
+from mgpu.client.locate import Location
 from mgpu.client.lock import lock_path
 from mgpu.client.service import unit_of
 from mgpu.client.start import command, log_path
 from mgpu.config.model import Config
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.doctor.case import MasterView
+from mgpu.file_system import file_system_of, why_unfit
 
 ANSWER_S = 5.0
 SLOW_ANSWER_S = 1.0
@@ -122,8 +123,8 @@ def state_directory(place: Location) -> Iterator[Finding]:
         yield failure("state", f"others can write {folder}", f"chmod go-w {shlex.quote(folder)}")
     elif not os.access(folder, os.W_OK | os.X_OK):
         yield failure("state", f"{folder} cannot be written", f"mend its rights, or {another}")
-    elif kind.startswith(NETWORK_FILE_SYSTEMS):
-        yield failure("state", f"{folder} lies on {kind}: a database there gets damaged", another)
+    elif unfit := why_unfit(kind):
+        yield failure("state", f"{folder} lies {unfit}: a database there gets damaged", another)
     elif free_mib < LOW_MIB:
         yield warning("state", f"{folder} has {free_mib} MiB free", "output of jobs is kept there: make room")
     else:

@@ -23,10 +23,11 @@ from mgpu import clock
 from mgpu.core.errors import StoreError
 from mgpu.core.lifecycle import Happening
 from mgpu.core.model import JobId
+from mgpu.file_system import file_system_of, why_unfit
 from mgpu.store import tables
 from mgpu.store.changes import Changes
+from mgpu.store.disk import disk_fault
 from mgpu.store.exports import Exports
-from mgpu.store.filesystem import disk_fault, network_type
 from mgpu.store.group import Group
 from mgpu.store.reading import Reader
 from mgpu.store.writing import Writer
@@ -56,10 +57,9 @@ class Store:
     def open(cls, path: Path) -> Store:
         """Made if absent (mode 0600), migrated if older. Raises StoreError: on a network file system, not a database,
         damaged, of a newer version."""
-        kind = network_type(path.parent)
-        if kind:
+        if unfit := why_unfit(file_system_of(str(path.parent))):
             raise StoreError(
-                f"{path}: the state directory lies on a network file system ({kind}), where a database gets damaged",
+                f"{path}: the state directory lies {unfit}, where a database gets damaged",
                 "name a local folder with --state-dir or `master: {state_dir: ...}`",
             )
         store = cls(path, _engine(path))

@@ -7,6 +7,7 @@ import pytest
 
 from mgpu.client import locate
 from mgpu.client.http import MasterError
+from mgpu.file_system import file_system_of
 
 NONE: dict[str, str] = {}
 
@@ -194,7 +195,5 @@ def test_file_system_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
         "2 1 0:9 / /home rw shared:1 - nfs4 srv:/home rw\n"
         "3 1 0:9 / /home/bob\\040b rw - tmpfs tmpfs rw\n"
     )
-    kinds = {
-        path: locate.file_system_of(path, str(mounts)) for path in ("/home/al/x", "/homely", "/home/bob b/x", "/var")
-    }
+    kinds = {path: file_system_of(path, str(mounts)) for path in ("/home/al/x", "/homely", "/home/bob b/x", "/var")}
     assert kinds == {"/home/al/x": "nfs4", "/homely": "ext4", "/home/bob b/x": "tmpfs", "/var": "ext4"}

@@ -15,7 +15,7 @@ from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, Audit, DeviceUuid, JobState, NodeName, NodeState, Request
 from mgpu.core.observation import Node, Observation
 from mgpu.store.audits import AuditFilter
-from mgpu.store.filesystem import disk_fault
+from mgpu.store.disk import disk_fault
 from mgpu.store.filters import JobFilter
 from mgpu.store.store import Store
 from mgpu.store.writing import HoldConflict
