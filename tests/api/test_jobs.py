@@ -109,7 +109,9 @@ def test_what_is_to_be_expected(served):
     assert len(served.ask("GET", "/v1/jobs?scope=all")[1]["jobs"]) == 2
 
 
-def test_when_one_is_expected_that_waits_for_another(served):
+def test_when_one_is_expected_that_waits_for_another(served, monkeypatch):
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)  # answers that are compared are given at one time
     first = served.submit(gpus="1", time="10")
     served.start(first)
     served.change_job(first, state=JobState.RUNNING, attempt=1, start_time=5.0)

@@ -194,6 +194,9 @@ def test_since_that_cannot_be_read(text):
 def test_who_dials_is_told_from_who_is_here():
     assert not connection._dials(os.getpid())
     assert not connection._dials(1 << 30)
-    with subprocess.Popen([sys.executable, "-c", "input()", "dial-stdio"], stdin=subprocess.PIPE) as process:
+    words = [sys.executable, "-c", "print(flush=True); input()", "dial-stdio"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # before, it may still be us
         assert connection._dials(process.pid)
         process.communicate(b"\n")
