@@ -39,6 +39,7 @@ def polling(cluster: Cluster, repeats: int) -> list[Row]:
         Row("CPU of it", cpus(alone).values),
         Row("its answer", [size / 1e6], "MB", 1.0),
         *told_of_passes("", quiet),
+        *ticks(cluster, ""),
     ]
     for what, path, way, moving in (
         ("`mgpu queue`, nothing changes", ALL, "command", False),
@@ -92,6 +93,7 @@ def crowd(cluster: Cluster, what: str, path: str, way: str, moving: bool) -> lis
         Row(f"{who}: the master's share of a core", [busy / took], "%", 100.0),
         Row(f"{who}: that of the clients", [told["cpu_s"] / told["seconds"]], "%", 100.0),
         *told_of_passes(f"{who}: ", moments),
+        *ticks(cluster, f"{who}: "),
     ]
 
 
@@ -108,6 +110,15 @@ def repeated(cluster: Cluster, over: threading.Event) -> list[dict[str, float]]:
     while not over.wait(0.2):
         found.append(one(cluster, priority="1"))
     return found
+
+
+def ticks(cluster: Cluster, who: str) -> list[Row]:
+    """As the master itself tells of its latest passes."""
+    told = cluster.call("GET", "/v1/status")["tick"]
+    return [
+        Row(f"{who}a pass of the master, median", [told["p50_s"]]),
+        Row(f"{who}a pass of the master, 99th percentile", [told["p99_s"]]),
+    ]
 
 
 def told_of_passes(who: str, moments: list[dict[str, float]]) -> list[Row]:
