@@ -7,7 +7,6 @@ waits for a node, so that slow nodes never hold up the queue's listing.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from mgpu.api import listed, stream, version, watching
+from mgpu.api import bodies, listed, stream, version, watching
 from mgpu.api.connection import KEYRING, PASSES, NoToken, caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
@@ -46,7 +45,6 @@ from mgpu.ops import (
 )  # fmt: skip
 from mgpu.ops.context import Caller, Context
 
-BODY_LIMIT = 8 << 20
 TREE_PIECE_B = 1 << 18
 QUICK_THREADS = 8
 WIDE_THREADS = 16
@@ -62,7 +60,7 @@ def build_app(context: Context) -> web.Application:
     """The application; its threads end with its clean-up."""
     routes = _Routes(context)
     app = web.Application(
-        client_max_size=BODY_LIMIT, middlewares=[watching.counting(context.control.meters), _errors, routes.admit]
+        client_max_size=bodies.LIMIT_B, middlewares=[watching.counting(context.control.meters), _errors, routes.admit]
     )
     app[KEYRING], app[PASSES], app[TOLD] = context.keyring, {}, {}
     app.add_routes([*routes.table(), *watching.table(context, routes._run)])
@@ -125,6 +123,7 @@ class _Routes:
         self._wide = ThreadPoolExecutor(WIDE_THREADS, "api-nodes")
         self.streams = stream.Streams(context, self._run)
         self._listed = listed.Listed(context, self._run)
+        self._turns = bodies.Turns()
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -175,7 +174,8 @@ class _Routes:
         caller = caller_of(request)
         try:
             self._require_ours(request, caller)
-            return await handler(request)
+            async with self._turns.take(request, caller.uid):
+                return await handler(request)
         except NotAllowed as error:
             named = request.match_info
             what = (named.route.name or "a request").replace("-", " ")
@@ -214,7 +214,7 @@ class _Routes:
         """For what takes the caller and a body."""
 
         async def handle(request: web.Request) -> web.Response:
-            asked = (self._context, caller_of(request), await _body(request))
+            asked = (self._context, caller_of(request), await bodies.read_object(request))
             loop = asyncio.get_running_loop()
             return web.json_response(await loop.run_in_executor(pool or self._quick, operation, *asked))
 
@@ -225,7 +225,7 @@ class _Routes:
         return web.json_response({**await self._run(status.status, self._context), **told})
 
     async def _create_token(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await bodies.read_object(request)
         answer = await self._run(tokens.create, self._context, caller_of(request), body)
         told: dict[str, str] = request.app[TOLD]
         return web.json_response({**answer, "listens": told.get("listens", "")}, status=HTTPStatus.CREATED)
@@ -244,7 +244,7 @@ class _Routes:
         return web.json_response(await self._run(status.stop, self._context, caller_of(request)))
 
     async def _submit(self, request: web.Request) -> web.Response:
-        made = await self._run(submit.submit, self._context, caller_of(request), await _body(request))
+        made = await self._run(submit.submit, self._context, caller_of(request), await bodies.read_object(request))
         answer = {"job_id": made.job_id, "notices": made.notices, "created": made.created}
         return web.json_response(answer, status=HTTPStatus.CREATED if made.created else HTTPStatus.OK)
 
@@ -259,7 +259,7 @@ class _Routes:
         return web.json_response(await self._run(jobs.why, self._context, caller_of(request), _job(request)))
 
     async def _update(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await bodies.read_object(request)
         answer = await self._run(update.update, self._context, caller_of(request), _job(request), body)
         return web.json_response(answer)
 
@@ -322,17 +322,17 @@ class _Routes:
         return web.json_response(answer)
 
     async def _clean(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await bodies.read_object(request)
         answer = await self._run_widely(residue.clean, self._context, caller_of(request), _node(request), body)
         return web.json_response(answer)
 
     async def _drain(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await bodies.read_object(request)
         answer = await self._run_widely(drain.drain, self._context, caller_of(request), _node(request), body)
         return web.json_response(answer)
 
     async def _resume(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await bodies.read_object(request)
         answer = await self._run_widely(drain.resume, self._context, caller_of(request), _node(request), body)
         return web.json_response(answer)
 
@@ -347,7 +347,7 @@ class _Routes:
         return web.json_response(await self._run_widely(nodes.host_keys, self._context, _node(request)))
 
     async def _trust(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await bodies.read_object(request)
         answer = await self._run_widely(nodes.trust_node, self._context, caller_of(request), _node(request), body)
         return web.json_response(answer)
 
@@ -358,16 +358,6 @@ def _job(request: web.Request) -> Reference:
 
 def _node(request: web.Request) -> str:
     return request.match_info["node"]
-
-
-async def _body(request: web.Request) -> dict[str, Any]:
-    try:
-        body = json.loads(await request.read())
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"the body is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    return body
 
 
 def _same_file(meant: str, ours: str) -> bool:

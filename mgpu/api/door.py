@@ -82,9 +82,11 @@ class Door:
         there = set(self._server.connections)
         self._inside = {handler: who for handler, who in self._inside.items() if handler in there}
         limit = self._limit()
+        if not self._context.personal and uid in (0, self._context.owner_uid):
+            return ""  # it is they who would put an end to it
         if len(self._inside) >= limit:
             return _FULL.format(of="")
-        if self._context.personal or uid in (0, self._context.owner_uid):
+        if self._context.personal:
             return ""
         own = sum(who == uid for who in self._inside.values())
         return _FULL.format(of=" of one user") if own >= limit // 4 else ""

@@ -17,6 +17,7 @@ from mgpu.ops.arrays import make_tasks, require_index
 from mgpu.ops.audit import refused_job
 from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_states
+from mgpu.ops.privacy import sight_of
 from mgpu.ops.render import Json
 from mgpu.ops.submit import parse_request_id
 from mgpu.store.filters import JobFilter, Scope
@@ -86,6 +87,10 @@ def parse_chosen(payload: Mapping[str, Any], caller: Caller, act: Act) -> Chosen
 def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], act: Act) -> Json:
     """What could not be done is an entry of `errors`, not an exception."""
     request = parse_chosen(payload, caller, act)
+    allowed = sight_of(context, caller).may_ask(request.wanted)
+    if allowed is None:
+        return {act.done: [], "errors": []}
+    request = replace(request, wanted=allowed)
     mark = f"request {request.request_id}"
     done: dict[JobId | str, None] = {}
     refusals: list[_Refusal] = []

@@ -246,9 +246,10 @@ def find_job(reader: Reader, job_id: JobId) -> Job:
 
 
 def require_owner(context: Context, caller: Caller, job: Job, what: str) -> None:
-    """`what` reads like "cancel it"."""
+    """`what` reads like "cancel it". Whose it is, is told where all may know it."""
     if job.uid != caller.uid and not context.is_operator(caller):
-        raise NotAllowed(f"job {shown_id(job)} belongs to {job.user}: {caller.user} may not {what}")
+        whose = "is somebody else's" if context.config.privacy == "none" else f"belongs to {job.user}"
+        raise NotAllowed(f"job {shown_id(job)} {whose}: {caller.user} may not {what}")
 
 
 def require_operator(context: Context, caller: Caller, what: str) -> None:

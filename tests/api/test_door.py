@@ -151,3 +151,11 @@ def test_nobody_else_reads_what_a_shared_master_keeps(open_folder: Path) -> None
         assert served.ask("GET", "/v1/jobs")[0] == 200
     finally:
         served.close()
+
+
+def test_who_runs_a_master_for_all_comes_in_where_it_is_full(served: Served, few: int) -> None:
+    served.restart_shared()
+    kept = [connected(served) for _ in range(few + 1)]
+    assert served.ask("GET", "/v1/status")[0] == 200
+    for one in kept:
+        one.close()

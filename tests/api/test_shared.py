@@ -147,6 +147,21 @@ def test_without_names_nothing_is_found_by_them(shared):
     assert [row["job_id"] for row in listed(context, BOB, user="bob")] == [own]
 
 
+def test_without_names_a_refusal_tells_none_and_a_wish_finds_nothing_by_them(shared):
+    theirs, own = of(shared, ANN), of(shared, BOB)
+    context = as_privacy(shared, "none")
+    wish = {"request_id": "1" * 8}
+    (refused,) = cancel.cancel(context, BOB, {**wish, "ids": [theirs]})["errors"]
+    assert refused["message"] == f"job {theirs} is somebody else's: bob may not cancel it"
+    nothing = {"cancelled": [], "errors": []}
+    assert cancel.cancel(context, BOB, {**wish, "user": "ann"}) == nothing
+    assert cancel.cancel(context, BOB, {**wish, "ids": [theirs], "user": "ann"}) == nothing
+    assert cancel.cancel(context, BOB, {**wish, "ids": [theirs], "name": "secret-plan"}) == nothing
+    assert "ann" not in str(audit.list_entries(context, BOB, {}))
+    both = {**wish, "ids": [theirs, own], "name": "secret-plan"}
+    assert cancel.cancel(context, BOB, both) == {"cancelled": [own], "errors": []}
+
+
 def test_what_runs_on_a_gpu_of_somebody_else(shared):
     job_id = of(shared, ANN)
     holder = shared.store.read()
