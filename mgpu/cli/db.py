@@ -68,12 +68,20 @@ def restore(session: Session, /, file: str) -> None:
     state_dir = session.location_here().state_dir
     with master_lock(state_dir):
         done = _asked("restore", state_dir, file)
-    told = {"aside": str(done.aside), "held": done.held, "output_moved": done.moved, "next_job_id": done.next}
+    told = {
+        "aside": str(done.aside),
+        "held": done.held,
+        "output_moved": done.moved,
+        "next_job_id": done.next,
+        "tokens_revoked": done.revoked,
+    }
     lines = [
         f"{file} is in place; what was there before lies in {done.aside}",
         f"jobs that are held, as they may have run since: {done.held}; mgpu queue, mgpu release ID, mgpu cancel ID",
         f"output of attempts that it does not know, put aside: {done.moved}; the next job is {done.next}",
     ]
+    if done.revoked:
+        lines.append(f"tokens that were revoked since, or may have been, and are: {done.revoked}; mgpu token list")
     _tell(session, told, "\n".join(lines))
 
 

@@ -3,7 +3,8 @@ what happened since must not meet what comes:
 
 - numbers of jobs go on behind all that may have been given since (run directories and output have them in their names);
 - what waited then is held: it may have run since;
-- output of attempts that the backup does not know is put aside: a new attempt of that number would be taken for it.
+- output of attempts that the backup does not know is put aside: a new attempt of that number would be taken for it;
+- a token that was revoked since stays revoked, and where nobody can say which were, all are.
 """
 
 from __future__ import annotations
@@ -24,12 +25,23 @@ WHO, WHAT = "restore", "restored from a backup"
 
 
 class Restored(NamedTuple):
-    """`aside`: where what was there before lies; `held` jobs; `moved` folders of output; the `next` job's number."""
+    """`aside`: where what was there before lies; `held` jobs; `moved` folders of output; the `next` job's number;
+    `revoked`: tokens that held at the time of the backup and do not now."""
 
     aside: Path
     held: int
     moved: int
     next: int
+    revoked: int
+
+
+class _Present(NamedTuple):
+    """What the database says that is there now: its id, the last number that it has given, and when which tokens were
+    revoked."""
+
+    database_id: str
+    last: int
+    revoked: dict[str, float]
 
 
 def restore(source: Path, path: Path, spool: Path, now: float, aside: Path) -> Restored:
@@ -45,10 +57,11 @@ def restore(source: Path, path: Path, spool: Path, now: float, aside: Path) -> R
     try:
         aside.mkdir(mode=0o700)
         copies.back_up(source, fresh, False, lambda _left, _pages: None)
-        given, here = _given(path), max((job_id for job_id, _ in files), default=0)
+        present, here = _present(path), max((job_id for job_id, _ in files), default=0)
         with copies.opened(fresh) as connection:
-            last = max(_sequence(connection), given or 0, here) + (MARGIN if given is None else 0)
-            held = _prepare(connection, last, now, source)
+            present = _of_the_same(connection, present, source, path)
+            last = max(_sequence(connection), here, present.last if present else 0) + (0 if present else MARGIN)
+            held, revoked = _prepare(connection, last, now, source, None if present is None else present.revoked)
             known = set(connection.execute("SELECT job_id, number FROM attempts"))
         _swap(path, fresh, aside)
         moved = [_move(spool, aside / "spool", *one) for one in sorted(files - known)]
@@ -59,7 +72,7 @@ def restore(source: Path, path: Path, spool: Path, now: float, aside: Path) -> R
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
             aside.rmdir()  # where nothing came to be in it
-    return Restored(aside, held, len(moved), last + 1)
+    return Restored(aside, held, len(moved), last + 1, revoked)
 
 
 def _sound(source: Path) -> str:
@@ -73,14 +86,38 @@ def _sound(source: Path) -> str:
     return schema
 
 
-def _given(path: Path) -> int | None:
-    """The last number that the present database has given; None = it cannot be read."""
+def _present(path: Path) -> _Present | None:
+    """None = it cannot be read."""
     try:
         with copies.opened(path) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            return _sequence(connection)
+            revoked = {}
+            if _columns(connection, "tokens"):
+                query = "SELECT token_id, revoked FROM tokens WHERE revoked IS NOT NULL"
+                revoked = dict(connection.execute(query).fetchall())
+            return _Present(_identity(connection), _sequence(connection), revoked)
     except MgpuError:
         return None
+
+
+def _of_the_same(connection: sqlite3.Connection, present: _Present | None, source: Path, path: Path) -> _Present | None:
+    """What is known of the time since the backup. One that is empty yet says nothing of that. Raises StoreError for the
+    backup of another master, whose jobs are nothing to the nodes of this one."""
+    if present is None or present.database_id == _identity(connection):
+        return present
+    if present.last:
+        hint = f"if it is to take its place all the same, move {path} away first"
+        raise StoreError(f"{source}: a backup of another database than {path}", hint)
+    return None
+
+
+def _identity(connection: sqlite3.Connection) -> str:
+    found = connection.execute("SELECT database_id FROM meta").fetchone()
+    return str(found[0]) if found else ""
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
 def _sequence(connection: sqlite3.Connection) -> int:
@@ -88,20 +125,32 @@ def _sequence(connection: sqlite3.Connection) -> int:
     return int(found[0]) if found else 0
 
 
-def _prepare(connection: sqlite3.Connection, last: int, now: float, source: Path) -> int:
-    """How many are held. `last`: no number up to that is given again."""
+def _prepare(
+    connection: sqlite3.Connection, last: int, now: float, source: Path, since: dict[str, float] | None
+) -> tuple[int, int]:
+    """How many jobs are held and tokens revoked. `last`: no number up to that is given again. `since`: tokens that were
+    revoked, None = nobody knows."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("DELETE FROM sqlite_sequence WHERE name = 'jobs'")
         connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)", (last,))
         held = 0
-        if "held" in {row[1] for row in connection.execute("PRAGMA table_info(jobs)")}:
+        if "held" in _columns(connection, "jobs"):
             query = "UPDATE jobs SET held = ? WHERE state = 'PENDING' AND held = ''"
             held = connection.execute(query, (f"{HELD_BY_ADMIN} by {WHO}",)).rowcount
+        revoked = _revoke(connection, now, since) if _columns(connection, "tokens") else 0
         row = (now, WHO, WHAT, os.fspath(source).encode("utf-8", "backslashreplace").decode())
         connection.execute("INSERT INTO audit (at, who, what, detail) VALUES (?, ?, ?, ?)", row)
         connection.execute("COMMIT")
-    return held
+    return held, revoked
+
+
+def _revoke(connection: sqlite3.Connection, now: float, since: dict[str, float] | None) -> int:
+    query = "UPDATE tokens SET revoked = ? WHERE revoked IS NULL"
+    if since is None:
+        return connection.execute(query, (now,)).rowcount
+    rows = ((at, token_id) for token_id, at in since.items())
+    return connection.executemany(f"{query} AND token_id = ?", rows).rowcount if since else 0
 
 
 def _swap(path: Path, fresh: Path, aside: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mgpu.core.errors import NotFound, StoreError
 from mgpu.core.model import AttemptState, JobState
+from mgpu.core.token import Token
 from mgpu.store import copies
 from mgpu.store.restore import MARGIN, restore
 from mgpu.store.store import Store
@@ -113,6 +114,51 @@ def test_what_is_no_sound_backup_changes_nothing(state):
         state.restore()
     assert state.path.read_bytes() == before
     assert sorted(path.name for path in state.folder.iterdir()) == ["mgpu.db", "spool"]
+
+
+def revoked(state):
+    with closing(sqlite3.connect(state.path)) as connection:
+        return dict(connection.execute("SELECT token_id, revoked FROM tokens"))
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_token_that_was_revoked_opens_nothing_again(state, readable):
+    store = Store.open(state.path)
+    for token_id in ("aaaaaaaa", "bbbbbbbb"):
+        with store.write() as writer:
+            writer.add_token(Token(token_id, "0" * 64, 1, "ann", "", 3.0, None))
+    state.back_up()
+    with store.write() as writer:
+        (token, _) = writer.tokens()
+        writer.save_token(replace(token, revoked=11.0), token)
+    store.close()
+    if not readable:
+        state.path.unlink()
+    done = state.restore()
+    assert done.revoked == (1 if readable else 2)
+    assert revoked(state) == {"aaaaaaaa": 11.0 if readable else 17.0, "bbbbbbbb": None if readable else 17.0}
+
+
+def test_a_backup_of_another_master_is_refused_but_in_place_of_an_empty_one(state, tmp_path):
+    other = State(tmp_path / "other")
+    store = Store.open(other.path)
+    other.add(store, "a")
+    copies.back_up(other.path, state.backup, True, lambda _left, _pages: None)
+    store.close()
+    store = Store.open(state.path)
+    store.close()
+    assert state.restore().held == 1
+    for path in state.folder.glob("mgpu.db*"):
+        path.unlink()
+    store = Store.open(state.path)
+    state.add(store, "b")
+    store.close()
+    before = state.path.read_bytes()
+    state.aside = state.folder / "later"
+    with pytest.raises(StoreError, match="a backup of another database"):
+        state.restore()
+    assert state.path.read_bytes() == before
+    assert not state.aside.exists()
 
 
 @pytest.mark.parametrize("schema", sorted(path.stem for path in SCHEMAS.glob("*.sql")))
