@@ -30,12 +30,14 @@ WATCH_S = 1.0  # how long the socket's file may be missing
 
 
 class _OneLine(logging.Filter):
-    """What is no HTTP is its sender's mistake: it has a line in the log, and not the way through our code."""
+    """What is no HTTP is its sender's mistake: it has a line in the log, and not the way through our code; nor what was
+    sent, which may have a token in it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError):
-            record.msg, record.args, record.exc_info = "a request that is none: %.200r", (error.message,), None
+            what = error.message.partition("\n")[0]
+            record.msg, record.args, record.exc_info = "a request that is none: %.200r", (what,), None
         return True
 
 

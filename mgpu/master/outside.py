@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from mgpu import clock
+from mgpu.remote.ready import ready
 
 GRACE_S = 2.0
 MOST_SAID = 2000  # bytes of its stderr
@@ -19,23 +19,21 @@ _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 def run(argv: Sequence[str], text: bytes, timeout_s: float, stopping: Callable[[], bool]) -> str:
     """Why it failed, one line; "" = it ended with 0. In a process group of its own, in /, with little of our
     environment. Never raises."""
-    given = os.memfd_create("notify", os.MFD_CLOEXEC)
     try:
-        os.write(given, text)
-        os.lseek(given, 0, os.SEEK_SET)
-        process = subprocess.Popen(
-            argv,
-            stdin=given,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            cwd="/",
-            env={name: os.environ[name] for name in _KEPT if name in os.environ},
-        )
+        with os.fdopen(os.memfd_create("notify", os.MFD_CLOEXEC), "wb") as given:
+            given.write(text)
+            given.seek(0)
+            process = subprocess.Popen(
+                argv,
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                cwd="/",
+                env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            )
     except (OSError, ValueError) as error:
         return f"{argv[0]} cannot be run: {getattr(error, 'strerror', None) or error}"
-    finally:
-        os.close(given)
     assert process.stderr is not None
     with process.stderr:
         said = _await(process, process.stderr.fileno(), clock.monotonic() + timeout_s, stopping)
@@ -54,11 +52,11 @@ def _await(process: subprocess.Popen[bytes], pipe: int, deadline: float, stoppin
         if not is_open:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
-        elif select.select([pipe], [], [], 0.1)[0]:
+        elif ready(pipe, 0.1):
             data = os.read(pipe, 1 << 16)
             is_open = bool(data)
             said += data[: MOST_SAID - len(said)]
-    while is_open and process.returncode is not None and select.select([pipe], [], [], 0)[0]:
+    while is_open and process.returncode is not None and ready(pipe, 0.0):
         data = os.read(pipe, 1 << 16)  # its last words; what it left behind may keep the pipe open
         is_open = bool(data) and len(said) < MOST_SAID
         said += data[: MOST_SAID - len(said)]

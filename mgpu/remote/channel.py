@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import IO, Protocol
 import paramiko
 
 from mgpu.remote.errors import RemoteError, Trouble
+from mgpu.remote.ready import ready
 from mgpu.remote.scope import scope_words
 
 CHUNK = 256 * 1024  # read much at a time: recv(4096) costs 5 times the CPU
@@ -166,7 +166,7 @@ class LocalChannel:
         stream = self._stream(self._process.stdin)
         try:
             while data:
-                if not select.select([], [stream], [], timeout_s)[1]:
+                if not ready(stream.fileno(), timeout_s, to_write=True):
                     raise TimeoutError
                 data = data[os.write(stream.fileno(), data[:4096]) :]
         except (OSError, ValueError) as error:
@@ -186,7 +186,7 @@ class LocalChannel:
     @staticmethod
     def _read(stream: IO[bytes], timeout_s: float | None) -> bytes:
         try:
-            if not select.select([stream], [], [], timeout_s)[0]:
+            if not ready(stream.fileno(), timeout_s):
                 raise TimeoutError
             return os.read(stream.fileno(), CHUNK)
         except ValueError:  # closed by another thread

@@ -300,3 +300,13 @@ def test_what_is_no_request_is_a_line_in_the_log(served, caplog):
     assert len(wanted) == 1
     assert not wanted[0].exc_info
     assert len(wanted[0].getMessage()) < 300
+
+
+def test_nothing_of_such_a_request_is_in_it(served, caplog):
+    """As where a proxy breaks lines otherwise: the line that is shown to who sent it may be the one with the token."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(served.endpoint.socket_path)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX: a\nAuthorization: Bearer secret\r\n\r\n")
+        assert b" 400 " in client.recv(100)
+    assert ["a request that is none" in record.getMessage() for record in caplog.records] == [True]
+    assert "secret" not in caplog.text
