@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mgpu import clock
 from mgpu.core.array import shown_id
 from mgpu.core.errors import RequestError
 from mgpu.core.model import Job
@@ -26,10 +25,10 @@ def require_still_there(context: Context, job: Job) -> None:
 
 
 def tidy(context: Context) -> None:
-    """Away with what no job needs any more; and what older versions stored in the rows of jobs that are not over is put
-    apart."""
+    """As the master begins, when nobody can submit yet: away with what no job needs any more; and what older versions
+    stored in the rows of jobs that are not over is put apart."""
     with context.store.write() as w:
         for job in w.with_values():
             w.save_job(put_apart(context, job), job)
         needed = w.exported()
-    context.store.exports.forget(needed, clock.now())
+    context.store.exports.forget(needed)

@@ -19,7 +19,6 @@ from pathlib import Path
 from mgpu.core.errors import StoreError
 from mgpu.store.spool import in_words
 
-LATE_S = 3600.0  # a submission that names it may still be under way
 _HALF = ".part"
 
 
@@ -68,12 +67,12 @@ class Exports:
         with suppress(OSError):
             self._path(name).unlink()
 
-    def forget(self, needed: Container[str], now: float) -> None:
-        """What no job needs: left by a crash."""
-        with suppress(FileNotFoundError):
+    def forget(self, needed: Container[str]) -> None:
+        """What no job needs: left by a crash. While no submission is under way."""
+        with suppress(OSError):
             for path in list(self._root.iterdir()):
                 with suppress(OSError):
-                    if path.stem not in needed and now - path.stat().st_mtime > LATE_S:
+                    if path.stem not in needed:
                         path.unlink()
 
     def _path(self, name: str) -> Path:
