@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -62,6 +63,7 @@ def schema_of(connection: sqlite3.Connection) -> str:
 def back_up(path: Path, target: Path, force: bool, progress: Progress) -> Written:
     """The database as it is at this moment, in one file (0600), looked through once it is written. While it is copied
     others go on writing. All of it, or no file. Raises RequestError where there is one already and not `force`."""
+    _require_place(path, target)
     if not force and os.path.lexists(target):
         raise RequestError(f"{target} is there already", "name another FILE, or replace it with --force")
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -81,6 +83,26 @@ def back_up(path: Path, target: Path, force: bool, progress: Progress) -> Writte
         for name in (partial, partial.with_name(f"{partial.name}-journal")):
             name.unlink(missing_ok=True)
     return Written(target, target.stat().st_size, schema)
+
+
+def _require_place(path: Path, target: Path) -> None:
+    """Raises RequestError where --force would do harm: in place of the database or of what is kept beside it, of a
+    device, of a folder."""
+    kind = _kind(target)
+    if not target.name or kind == stat.S_IFDIR:
+        raise RequestError(f"{target} is a folder", "name a file in it")
+    if kind not in (0, stat.S_IFREG, stat.S_IFLNK):
+        raise RequestError(f"{target} is no file that a backup could replace", "name another FILE")
+    here = os.path.realpath(target.parent) == os.path.realpath(path.parent)
+    if here and target.name in ("lock", path.name, *(f"{path.name}-{more}" for more in ("wal", "shm", "journal"))):
+        raise RequestError(f"{target} belongs to the database itself", "name another FILE")
+
+
+def _kind(path: Path) -> int:
+    """0 = nothing is there, or nobody tells."""
+    with suppress(OSError):
+        return stat.S_IFMT(path.lstat().st_mode)
+    return 0
 
 
 def _copy(source: sqlite3.Connection, partial: Path, progress: Progress) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -91,6 +92,24 @@ def test_what_is_there_is_replaced_only_on_request(path, tmp_path):
     copies.back_up(path, target, True, silent)
     assert count(target) == 1
     assert target.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_no_backup_takes_the_place_of_the_database_a_device_or_a_folder(path, tmp_path, force):
+    fill(path, 1).close()
+    before = path.read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(path.parent)
+    for name in ("mgpu.db", "mgpu.db-wal", "mgpu.db-shm", "mgpu.db-journal", "lock"):
+        for target in (path.with_name(name), link / name):
+            with pytest.raises(RequestError, match="belongs to the database itself"):
+                copies.back_up(path, target, force, silent)
+    os.mkfifo(tmp_path / "pipe")
+    for target, words in ((Path("/"), "folder"), (tmp_path, "folder"), (tmp_path / "pipe", "no file that a backup")):
+        with pytest.raises(RequestError, match=words):
+            copies.back_up(path, target, force, silent)
+    assert path.read_bytes() == before
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_what_cannot_be_copied_is_told_and_leaves_nothing(path, tmp_path):
