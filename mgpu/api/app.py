@@ -7,6 +7,7 @@ waits for a node, so that slow nodes never hold up the queue's listing.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from mgpu.api import bodies, listed, stream, version, watching
+from mgpu.api import bodies, listed, stream, turns, version, watching
 from mgpu.api.connection import KEYRING, PASSES, NoToken, caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
@@ -122,8 +123,8 @@ class _Routes:
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "api")
         self._wide = ThreadPoolExecutor(WIDE_THREADS, "api-nodes")
         self.streams = stream.Streams(context, self._run)
-        self._listed = listed.Listed(context, self._run)
-        self._turns = bodies.Turns()
+        self._listed = listed.Listed(context, self._run, self._run_for_all)
+        self._turns = turns.Turns(frozenset((0, context.owner_uid)))
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -138,7 +139,7 @@ class _Routes:
             web.post("/v1/jobs/test", self._told(outlook.test_only), name="test-only"),
             web.get("/v1/jobs", self._list_jobs, name="queue"),
             web.post("/v1/cancel", self._told(cancel.cancel), name="cancel"),
-            web.post("/v1/signal", self._told(signal.signal, self._wide), name="signal"),
+            web.post("/v1/signal", self._told(signal.signal, wide=True), name="signal"),
             web.post("/v1/hold", self._told(hold.hold), name="hold"),
             web.post("/v1/release", self._told(hold.release), name="release"),
             web.post("/v1/requeue", self._told(requeue.requeue), name="requeue"),
@@ -148,8 +149,8 @@ class _Routes:
             web.get("/v1/jobs/{job}/output", self._output, name="logs"),
             web.get("/v1/jobs/{job}/stream", self._stream, name="follow"),
             web.get("/v1/enroll", self._enrolment, name="enroll"),
-            web.post("/v1/enroll", self._told(enroll.enroll, self._wide), name="enroll-test"),
-            web.post("/v1/preflight", self._told(preflight.preflight, self._wide), name="preflight"),
+            web.post("/v1/enroll", self._told(enroll.enroll, wide=True), name="enroll-test"),
+            web.post("/v1/preflight", self._told(preflight.preflight, wide=True), name="preflight"),
             web.get("/v1/trees", self._tree_limits, name="tree-limits"),
             web.get("/v1/trees/{digest}", self._find_tree, name="find-tree"),
             web.put("/v1/trees/{digest}", self._receive_tree, name="send-tree"),
@@ -174,7 +175,7 @@ class _Routes:
         caller = caller_of(request)
         try:
             self._require_ours(request, caller)
-            async with self._turns.take(request, caller.uid):
+            async with turns.of_body(request, self._turns.begin(caller.uid)):
                 return await handler(request)
         except NotAllowed as error:
             named = request.match_info
@@ -204,19 +205,25 @@ class _Routes:
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        async with turns.of_thread(wide=False):
+            return await self._run_for_all(function, *arguments)
+
+    async def _run_for_all(self, function: Callable[..., T], *arguments: Any) -> T:
+        """For what is done once for several who ask."""
         return await asyncio.get_running_loop().run_in_executor(self._quick, function, *arguments)
 
     async def _run_widely(self, function: Callable[..., T], *arguments: Any) -> T:
         """For what is asked of many nodes at once."""
-        return await asyncio.get_running_loop().run_in_executor(self._wide, function, *arguments)
+        async with turns.of_thread(wide=True):
+            return await asyncio.get_running_loop().run_in_executor(self._wide, function, *arguments)
 
-    def _told(self, operation: Callable[..., Any], pool: ThreadPoolExecutor | None = None) -> Handler:
+    def _told(self, operation: Callable[..., Any], wide: bool = False) -> Handler:
         """For what takes the caller and a body."""
+        run = self._run_widely if wide else self._run
 
         async def handle(request: web.Request) -> web.Response:
             asked = (self._context, caller_of(request), await bodies.read_object(request))
-            loop = asyncio.get_running_loop()
-            return web.json_response(await loop.run_in_executor(pool or self._quick, operation, *asked))
+            return web.json_response(await run(operation, *asked))
 
         return handle
 
@@ -298,7 +305,10 @@ class _Routes:
         return web.json_response({"digest": digest}, status=HTTPStatus.CREATED)
 
     async def _audit(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(audit.list_entries, self._context, caller_of(request), request.query))
+        asked = (self._context, caller_of(request), request.query)
+        # made into text in the thread too: a long list would hold up everybody else here
+        text = await self._run(lambda: json.dumps(audit.list_entries(*asked)))
+        return web.Response(text=text, content_type="application/json")
 
     async def _list_nodes(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run(nodes.list_nodes, self._context, caller_of(request)))

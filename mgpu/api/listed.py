@@ -49,13 +49,16 @@ class Together(Generic[Key, Made]):
 
 
 class Listed:
-    """`run` runs what blocks in a thread."""
+    """`run` runs what blocks in a thread, as one of the things that are done for who asks; `run_for_all` what is made
+    once for several, and keeps none of them waiting for what another one has asked besides."""
 
-    def __init__(self, context: Context, run: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(
+        self, context: Context, run: Callable[..., Awaitable[Any]], run_for_all: Callable[..., Awaitable[Any]]
+    ) -> None:
         self._context = context
         self._run = run
         self._listing = Listing(context)
-        self._making: Together[Asked, bytes] = Together(partial(run, self._listing.answer))
+        self._making: Together[Asked, bytes] = Together(partial(run_for_all, self._listing.answer))
 
     async def serve(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         wanted, start = jobs.parse_filter(request.query, caller), request.query.get("start") == "1"

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mgpu.api import bodies
+from mgpu.api import bodies, turns
 from mgpu.core.errors import RequestError
 from tests.api.conftest import submission
 
@@ -34,28 +34,10 @@ def test_a_body_of_many_parts_is_not_taken(served):
     assert told.startswith(b"HTTP/1.1 400 ") and b"too many parts" in told
 
 
-def test_large_bodies_of_one_user_come_a_few_at_a_time():
-    def request(size, body=True):
-        return SimpleNamespace(body_exists=body, content_length=size)
-
-    async def tried():
-        turns = bodies.Turns()
-        large = [turns.take(request(size), 7) for size in (bodies.LARGE_B + 1, None)]
-        assert large[0] is large[1]
-        assert turns.take(request(bodies.LARGE_B + 1), 8) is not large[0]
-        for _ in range(bodies.LARGE_AT_ONCE):
-            await large[0].acquire()
-        assert large[0].locked()
-        async with turns.take(request(100), 7), turns.take(request(None, body=False), 7):
-            pass
-
-    asyncio.run(tried())
-
-
 def test_large_ones_are_taken_all_the_same(served):
     body = submission("3" * 8)
     body["command"] = {"form": "script", "words": [], "script": "#!/bin/sh\n" + "# x\n" * 100_000, "script_name": "x"}
-    for number in range(bodies.LARGE_AT_ONCE + 2):
+    for number in range(turns.LARGE_AT_ONCE + 2):
         assert served.ask("POST", "/v1/jobs", {**body, "request_id": f"{number:08d}", "kind": "batch"})[0] == 201
 
 
