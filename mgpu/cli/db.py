@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import clean, say
-from mgpu.client.http import MasterError
+from mgpu.client.http import MasterError, login_of
 from mgpu.client.lock import is_held, master_lock
 from mgpu.clock import monotonic
 from mgpu.lean_typing import Any
@@ -53,7 +54,7 @@ db = Group("db", "Back up, restore, check, shrink and migrate the database.", CO
 def backup(session: Session, /, file: str | None, force: bool) -> None:
     """Copy the database into FILE (mode 0600), whether or not a master runs, and look through the copy. Output of jobs
     is not part of it: that is in the spool beside."""
-    state_dir = session.location_here().state_dir
+    state_dir = _state_dir(session)
     if file == "":
         raise MasterError("bad_request", "FILE is empty", "leave it out, or name one", 2)
     written = _asked("back_up", state_dir, file or "", force, Words())
@@ -65,7 +66,7 @@ def backup(session: Session, /, file: str | None, force: bool) -> None:
 def restore(session: Session, /, file: str) -> None:
     """Put the backup FILE in the place of the database, while no master runs. What is there now is kept aside. Jobs
     that waited then are held, as they may have run since; numbers that were given since are not given again."""
-    state_dir = session.location_here().state_dir
+    state_dir = _state_dir(session)
     with master_lock(state_dir):
         done = _asked("restore", state_dir, file)
     told = {
@@ -92,7 +93,7 @@ def check(session: Session, /) -> int:
     from mgpu.cli import findings
     from mgpu.core.finding import FAILURE, WARNING
 
-    found = _asked("check", session.location_here().state_dir, collect=True)
+    found = _asked("check", _state_dir(session), collect=True)
     if session.json:
         session.print_json({"findings": [one.as_json() for one in found]})
     else:
@@ -103,7 +104,7 @@ def check(session: Session, /) -> int:
 @command(examples="\nExample:\n  mgpu db vacuum\n")
 def vacuum(session: Session, /) -> None:
     """Write the file anew without what was removed. Beside a master that runs, only while it is small."""
-    state_dir = session.location_here().state_dir
+    state_dir = _state_dir(session)
     if is_held(state_dir):
         before, after = _asked("vacuum", state_dir, True)
     else:
@@ -117,7 +118,7 @@ def vacuum(session: Session, /) -> None:
 def migrate(session: Session, /, dry_run: bool) -> None:
     """Bring the database to the schema of this version; a copy of it as it was stays beside it. A master that runs has
     done that already."""
-    state_dir = session.location_here().state_dir
+    state_dir = _state_dir(session)
     before, after = _asked("migrate", state_dir, True)
     if not dry_run and before != after:
         with master_lock(state_dir):
@@ -129,6 +130,20 @@ def migrate(session: Session, /, dry_run: bool) -> None:
     else:
         words = f"went from schema {before} to {after}; a copy of it as it was lies beside it"
     _tell(session, {"from": before, "to": after, "changed": not dry_run and before != after}, words)
+
+
+def _state_dir(session: Session) -> str:
+    """Raises MasterError for who is neither root nor whose it is: the files are nobody else's, admins' neither."""
+    state_dir = session.location_here().state_dir
+    try:
+        owner = os.stat(state_dir).st_uid
+    except OSError:  # told by who needs it
+        return state_dir
+    if os.geteuid() not in (0, owner):
+        who = login_of(owner)
+        what = f"the database in {state_dir} is {who}'s: mgpu db is for who runs the master, and root"
+        raise MasterError("not_allowed", what, f"sudo -u {who} mgpu db ...", 77)
+    return state_dir
 
 
 def _asked(work: str, *details: Any, collect: bool = False) -> Any:

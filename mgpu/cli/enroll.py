@@ -27,7 +27,7 @@ _STRANGE = frozenset(' "\\\n')
 
 
 @command(
-    Argument("nodes", "NODE", "*"),
+    Argument("nodes", "[NODE]...", "*"),
     Option("--install", "", "Your own ssh puts the line onto the nodes."),
     Option("--print", "", "Print the line alone.", key="line_only"),
     Option("--from", "PATTERN", "The master may come from there only, as in from= of authorized_keys.", key="origin"),

@@ -79,7 +79,8 @@ SURROUNDINGS = [
     Option(
         "--export-file",
         "FILE",
-        "Variables from this file on the node: lines of NAME=VALUE, or as `env -0` writes them.",
+        "Variables from this file on the node ('~/FILE' in quotes: in your home there): lines of NAME=VALUE, or as "
+        "`env -0` writes them.",
     ),
     Option(
         "--ship",

@@ -34,7 +34,7 @@ def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[int]:
     """Held until the block ends, by the descriptor that it gives. Raises AlreadyRunning, naming who holds it."""
     path = lock_path(state_dir)
     try:
-        descriptor = _handed_on(path) or os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = _handed_on(path) or _opened(path)
     except OSError as error:
         raise MasterError("store", f"cannot write {path}: {error.strerror}", "name another --state-dir") from error
     try:
@@ -48,6 +48,19 @@ def master_lock(state_dir: str | os.PathLike[str]) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _opened(path: str) -> int:
+    """One that root makes is of whoever has the folder, whose master is to hold it next. Raises OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags, 0o600)
+    if os.geteuid() == 0:
+        folder = os.stat(os.path.dirname(path) or ".")
+        os.fchown(descriptor, folder.st_uid, folder.st_gid)
+    return descriptor
 
 
 def hand_on(descriptor: int) -> None:

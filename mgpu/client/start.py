@@ -103,7 +103,8 @@ def make_state_dir(state_dir: str) -> None:
     try:
         os.makedirs(state_dir, 0o700, exist_ok=True)
     except OSError as error:
-        raise NoMaster(f"cannot make {state_dir}: {error.strerror}", "name another with --state-dir") from error
+        hint = "whoever is to run the master makes it (docs/shared.md), or name another with --state-dir"
+        raise NoMaster(f"cannot make {state_dir}: {error.strerror}", hint) from error
     state = os.stat(state_dir)
     if state.st_uid not in (os.getuid(), 0):
         raise NoMaster(f"{state_dir} belongs to uid {state.st_uid}", "name another with --state-dir")

@@ -124,7 +124,7 @@ def _inventory(main: Document) -> list[Document]:
     files = [file for file in sorted(root.iterdir()) if file.suffix in (".yaml", ".yml") and file.name[0] != "."]
     files = [file for file in files if file.absolute() != Path(main.file).absolute()]
     if not files:
-        main.blame(("inventory",), f"{root} holds no .yaml file")
+        main.blame(("inventory",), f"{root} holds no .yaml file: write one there, like nodes: [{{node_id: gpu01}}]")
     documents = []
     for file in files:
         refusal = _refusal(file)

@@ -17,6 +17,7 @@ def exports(values: Mapping[str, str]) -> list[str]:
 
 
 _FILE = r"""
+case $mgpu_file in '~/'*) mgpu_file=$HOME/${mgpu_file#??} ;; esac
 mgpu_odd() { printf '%s\n' "mgpu: --export-file $mgpu_file: $1" >&2; }
 [ -f "$mgpu_file" ] && [ -r "$mgpu_file" ] || {
   mgpu_odd "no file that can be read on this node: the command is not run"; exit 2
@@ -54,7 +55,8 @@ unset mgpu_file mgpu_text mgpu_soh mgpu_number mgpu_line mgpu_name mgpu_value
 
 def exports_of_file(path: str) -> list[str]:
     """Of lines `NAME=VALUE`, the values as they stand there (an `export` before them, empty lines and those that begin
-    with # are passed over); or with NUL between them, as `env -0` writes them and Slurm's --export-file has them."""
+    with # are passed over); or with NUL between them, as `env -0` writes them and Slurm's --export-file has them. `~/`
+    before the path is the home on the node."""
     return [f"mgpu_file={quote(path)}", _FILE.strip()] if path else []
 
 

@@ -55,15 +55,19 @@ class Notifier:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Without `notify:` nobody is to be told later of what happens now."""
+        """What happens under a master without `notify:` is told by none that comes later, however that one ends."""
         wanted = self._context.config.notify
         with self._store.read() as reader:
-            self._read = self._saved = notified.cursor(reader)
-            newest = notified.newest(reader)
+            cursor, newest = notified.cursor(reader), notified.newest(reader)
+        begins = newest if cursor == notified.NOBODY else cursor
+        self._read = self._saved = notified.NOBODY if wanted is None else begins
+        if self._saved != cursor:
+            try:
+                with self._store.write() as writer:
+                    notified.advance(writer, self._saved)
+            except StoreError as error:  # a full disk keeps no master from its work
+                log.warning("notify: from where on is to be told cannot be stored: %s", error.message)
         if wanted is None:
-            if newest > self._saved:
-                self._read = newest
-                self._save()
             return
         self._context.control.meters.troubles = self._troubles.lines
         self._store.listen(lambda _happening: self._news.set())

@@ -111,8 +111,11 @@ def _whose(context: Context, caller: Caller, user: object) -> tuple[int, str]:
 
 
 def _expiry(given: object, now: float) -> float | None:
+    text = "" if given is None else str(given)
+    if text.isdecimal():
+        raise RequestError(f"--expires {text}: of what?", f"{text}d are days, {text}h hours")
     try:
-        life_s = LIFE_S if given in (None, "") else seconds_or_never(str(given))
+        life_s = seconds_or_never(text) if text else LIFE_S
     except ValueError as error:
         raise RequestError(f"--expires: {error}", "like 90d, 12h, or never") from error
     if math.isinf(life_s):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from mgpu.core.errors import NotFound, RequestError, StoreError
-from mgpu.store import tables
+from mgpu.store import ownership, tables
 
 PAGES = 1000  # copied between two words about how far it is
 BUSY_TIMEOUT_S = 5.0  # as the master waits for others
@@ -69,6 +69,7 @@ def back_up(path: Path, target: Path, force: bool, progress: Progress) -> Writte
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        ownership.give_to_folder(partial)
         with opened(path) as source:
             schema = schema_of(source)
             if not schema:

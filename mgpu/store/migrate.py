@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 
 from mgpu import clock
 from mgpu.core.errors import StoreError
+from mgpu.store import ownership
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ def _when(copy: Path) -> str:
 def _copy(path: Path, copy: Path) -> None:
     """Through SQLite, so that what still stands in the write-ahead log is part of it. All of it, or no file."""
     os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    ownership.give_to_folder(copy)
     try:
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)

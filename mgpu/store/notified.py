@@ -11,6 +11,8 @@ from mgpu.store.rows import columns, from_row
 from mgpu.store.statement import Statement
 from mgpu.store.writing import Writer
 
+NOBODY = -1  # a master without `notify:` was the last
+
 _CURSOR = Statement(select(tables.meta.c.notified))
 _NEWEST = Statement(select(func.max(tables.audit.c.audit_id)))
 _COLUMNS = ", ".join(column.name for column in columns(Audit, tables.audit))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mgpu.core.errors import MgpuError, StoreError
 from mgpu.core.model import HELD_BY_ADMIN
-from mgpu.store import copies, tables
+from mgpu.store import copies, ownership, tables
 from mgpu.store.check import attempts_in
 
 MARGIN = 10_000  # numbers, where nobody can say how many were given since
@@ -56,6 +56,7 @@ def restore(source: Path, path: Path, spool: Path, now: float, aside: Path) -> R
     fresh.unlink(missing_ok=True)
     try:
         aside.mkdir(mode=0o700)
+        ownership.give_to_folder(aside)
         copies.back_up(source, fresh, False, lambda _left, _pages: None)
         present, here = _present(path), max((job_id for job_id, _ in files), default=0)
         with copies.opened(fresh) as connection:
@@ -167,5 +168,8 @@ def _swap(path: Path, fresh: Path, aside: Path) -> None:
 
 def _move(spool: Path, aside: Path, job_id: int, number: int) -> Path:
     there = aside / str(job_id)
-    there.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (aside, there):
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            ownership.give_to_folder(folder)
     return (spool / str(job_id) / str(number)).replace(there / str(number))

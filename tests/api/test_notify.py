@@ -151,8 +151,9 @@ def test_what_happened_meanwhile_is_told_later_and_once(told):
 
 
 def test_what_happened_while_nobody_was_to_be_told_is_not_told(told):
-    told.say("node DOWN", "gpu01")
+    told.say("node DOWN", "gpu00")
     told.start_with(None)
+    told.say("node DOWN", "gpu01")
     told.start("node_down")
     told.say("node DOWN", "gpu02")
     told.wait(1)

@@ -185,3 +185,8 @@ def change(served, shown, **changes):
 
 def expire(served, shown):
     change(served, shown, expires=1.0)
+
+
+def test_a_bare_number_says_not_how_long(served):
+    status, answer = served.ask("POST", "/v1/tokens", {"expires": "5"})
+    assert (status, answer["error"]["hint"]) == (400, "5d are days, 5h hours")

@@ -194,7 +194,9 @@ def test_what_is_no_file_is_not_read() -> None:
 def test_an_empty_inventory_folder_is_a_fault() -> None:
     Path("inv").mkdir(mode=0o755)
     os.mkfifo("inv/pipe.txt")
-    assert faults("inventory: inv\n") == ["c.yaml:1:12: inventory: inv holds no .yaml file"]
+    assert faults("inventory: inv\n") == [
+        "c.yaml:1:12: inventory: inv holds no .yaml file: write one there, like nodes: [{node_id: gpu01}]"
+    ]
 
 
 @pytest.mark.parametrize(

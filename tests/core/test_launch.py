@@ -87,6 +87,14 @@ def test_values_from_a_file_on_the_node(shell: str, kind: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_a_file_in_the_home_of_the_node(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("A=1\n")
+    launch = rendered(Command(SHELL, ("echo $A",)), spec={"export_file": "~/f"})
+    done = run(shell, launch, tmp_path, {"HOME": str(tmp_path)})
+    assert (done.stdout, done.stderr) == (b"1\n", b"")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_line_that_is_none_is_told_without_its_words(shell: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("A=1\nsecret\n2B=x\nB-C=x\nmgpu_name=x\nPATH;id=x\n")
     done = run(shell, rendered(Command(SHELL, ("echo $A",)), spec={"export_file": str(tmp_path / "f")}), tmp_path)

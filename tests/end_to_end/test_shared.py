@@ -114,6 +114,13 @@ def test_one_queue_for_all_and_each_acts_on_their_own(house: House) -> None:
     assert house(ANN, "cancel", str(job)).returncode == 0
 
 
+def test_the_database_itself_is_for_who_runs_the_master(house: House) -> None:
+    for words in (["backup"], ["check"], ["vacuum"], ["migrate"], ["restore", "x"]):
+        refused = house(BOB, "db", *words)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (77, 1), refused
+        assert f"is {SERVICE}'s" in refused.stderr
+
+
 def test_a_job_in_the_foreground(house: House) -> None:
     done = house(BOB, "srun", "-G", "0", "--export", "WORD=a b", "sh", "-c", 'echo "$WORD"; id -un')
     assert (done.returncode, done.stdout) == (0, f"a b\n{SERVICE}\n"), done.stderr

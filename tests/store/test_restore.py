@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mgpu.client.lock import master_lock
 from mgpu.core.errors import NotFound, StoreError
 from mgpu.core.model import AttemptState, JobState
 from mgpu.core.token import Token
@@ -171,3 +173,20 @@ def test_a_copy_of_any_schema_can_be_put_back(state, schema):
     done = state.restore()
     assert done.next > MARGIN
     Store.open(state.path).close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can do it for another account")
+def test_what_root_puts_there_is_of_the_account_that_runs_the_master(state):
+    store = Store.open(state.path)
+    state.back_up()
+    state.add(store, "a", runs=True)
+    store.close()
+    for path in (state.folder, *state.folder.rglob("*")):
+        os.chown(path, 1, 2)
+    with master_lock(state.folder):
+        assert state.restore().moved == 1
+    copies.back_up(state.path, state.folder / "copy", False, lambda _left, _pages: None)
+    owners = {str(path.relative_to(state.folder)): os.lstat(path)[4:6] for path in state.folder.rglob("*")}
+    assert {"mgpu.db", "copy", "lock", "aside/mgpu.db", "aside/spool/1/1"} <= owners.keys()
+    assert set(owners.values()) == {(1, 2)}, owners
+    assert os.lstat(state.backup).st_uid == 0  # there it is root's folder
