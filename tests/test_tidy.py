@@ -57,6 +57,12 @@ def test_all_of_our_files_are_looked_at() -> None:
     assert dict(functions(REPOSITORY / "mgpu/remote/node/job/runner.sh")).keys() >= {"run", "enter", "outputs"}
 
 
+def test_no_two_files_of_tests_outside_of_a_package_have_one_name() -> None:
+    """pytest takes them for one module."""
+    loose = [path for path in sources() if path.name.startswith("test_") and not (path.parent / "__init__.py").exists()]
+    assert sorted(path.name for path in loose) == sorted({path.name for path in loose})
+
+
 def test_a_function_fits_a_screen() -> None:
     long = {
         f"{name_of(path)}: {name}": lines
