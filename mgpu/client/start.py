@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mgpu import clock
 from mgpu.client.http import MasterError, NoMaster, request
@@ -26,7 +26,8 @@ AGAIN_S = 0.3
 # How a personal master ends that finds the lock held: by one that is still starting, or already ending.
 LOCK_HELD = 75
 BAD_CONFIG = 2
-REFUSED = (69, 77)  # it said itself why it cannot run, and would say so again
+NOT_ALLOWED = 77
+REFUSED = (69, NOT_ALLOWED)  # it said itself why it cannot run, and would say so again
 
 
 class BadConfig(NoMaster):
@@ -49,6 +50,7 @@ def ensure(location: Location, lasting: bool = False) -> None:
     unit = unit_of(location.state_dir)
     if unit is not None:
         return await_service(location, unit)
+    new = not os.path.lexists(location.state_dir)
     make_state_dir(location.state_dir)
     with start_lock(location.state_dir):
         failures = 0
@@ -65,6 +67,9 @@ def ensure(location: Location, lasting: bool = False) -> None:
             if status in REFUSED or failures >= TRIES or clock.monotonic() > deadline:
                 break
             time.sleep(AGAIN_S)
+    if new and status == NOT_ALLOWED:  # it is to be another's, who could not make it any more
+        unmake_state_dir(location.state_dir)
+        raise NoMaster(said[-1])
     raise NoMaster(f"the master did not start: {said[-1]}", f"the whole log is {log_path(location.state_dir)}")
 
 
@@ -112,6 +117,15 @@ def make_state_dir(state_dir: str) -> None:
         import shlex
 
         raise NoMaster(f"others can write {state_dir}", f"chmod go-w {shlex.quote(state_dir)}, or name another")
+
+
+def unmake_state_dir(state_dir: str) -> None:
+    """With what a master leaves there that did not begin; never with anything else."""
+    with suppress(OSError):
+        for name in ("start.lock", "lock", os.path.basename(log_path(state_dir))):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(state_dir, name))
+        os.rmdir(state_dir)
 
 
 @contextmanager

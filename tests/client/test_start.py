@@ -80,6 +80,20 @@ def test_one_that_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "master.log" in caught.value.hint
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_made_for_one_that_is_another_s_to_start_goes_again(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "state"
+    if there:
+        folder.mkdir(mode=0o700)
+    script = "import sys; open(sys.argv[1] + '/lock', 'w'); print('mgpu: shared', file=sys.stderr); sys.exit(77)"
+    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", script, str(folder)])
+    with pytest.raises(NoMaster, match="shared"):
+        start.ensure(location(folder))
+    assert folder.exists() == there
+
+
 def test_the_faults_of_a_configuration_are_all_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; sys.stderr.write('a.yaml:1:1: this\\nmgpu: a.yaml:2:1: that\\n'); sys.exit(2)"
     monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", code])
