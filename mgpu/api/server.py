@@ -161,9 +161,10 @@ def listen(path: Path, mode: int, gid: int = -1) -> socket.socket:
         made.replace(path)
     except OSError as error:
         listener.close()
-        raise StoreError(
-            f"{path}: cannot listen there: {error.strerror or error}", "name another --state-dir"
-        ) from error
+        hint = "name another --state-dir"
+        if gid >= 0 and isinstance(error, PermissionError):
+            hint = "its master has to be a member of `socket_group`: usermod -aG GROUP (its account)"
+        raise StoreError(f"{path}: cannot listen there: {error.strerror or error}", hint) from error
     finally:
         with suppress(FileNotFoundError):
             made.unlink()

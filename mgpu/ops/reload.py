@@ -6,6 +6,8 @@ something behind is refused.
 
 from __future__ import annotations
 
+import grp
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,6 +65,7 @@ def _all_gone(before: Config, after: Config) -> str:
 def _check(context: Context, fresh: Config, removed: set[str]) -> None:
     if fresh.state_dir != context.config.state_dir:
         raise CannotReload("master.state_dir has changed", "mgpu stop, then any command starts a master there")
+    require_of(fresh.socket_group)
     with context.store.read() as reader:
         held = {
             str(part.node): job.job_id
@@ -73,3 +76,10 @@ def _check(context: Context, fresh: Config, removed: set[str]) -> None:
     if held:
         jobs = ", ".join(f"{node} (job {job})" for node, job in sorted(held.items()))
         raise CannotReload(f"nodes that are gone from the inventory still have jobs: {jobs}", "cancel them, or wait")
+
+
+def require_of(group: str) -> None:
+    """The master that takes over can give its socket to none but its own groups."""
+    if group and os.geteuid() and grp.getgrnam(group).gr_gid not in (os.getegid(), *os.getgroups()):
+        hint = f"usermod -aG {group} (its account), then end this master and start it again"
+        raise CannotReload(f"master.socket_group: this master is not of the group {group}", hint)

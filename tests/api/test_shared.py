@@ -10,7 +10,7 @@ import pytest
 from mgpu.api import connection
 from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.core.model import JobId
-from mgpu.ops import audit, cancel, jobs, nodes
+from mgpu.ops import audit, cancel, jobs, nodes, reload
 from mgpu.ops.audit import parse_since
 from mgpu.ops.context import Caller
 from mgpu.store.filters import JobFilter
@@ -50,6 +50,20 @@ def test_the_socket_is_open_to_all_or_to_a_group(served):
     served.restart_shared(socket_group=grp.getgrgid(group).gr_name)
     assert served.path.stat().st_mode & 0o777 == 0o660
     assert served.path.stat().st_gid == group
+
+
+def test_a_group_that_the_master_is_not_of_comes_into_force_by_no_reload(monkeypatch):
+    import grp
+
+    group = grp.getgrgid(os.getgid()).gr_name
+    monkeypatch.setattr(os, "geteuid", lambda: 70000)
+    reload.require_of(group)
+    reload.require_of("")
+    monkeypatch.setattr(os, "getegid", lambda: 70000)
+    monkeypatch.setattr(os, "getgroups", lambda: [70001])
+    with pytest.raises(reload.CannotReload, match=f"is not of the group {group}") as refused:
+        reload.require_of(group)
+    assert f"usermod -aG {group}" in refused.value.hint
 
 
 def test_what_the_body_says_of_who_asks_counts_for_nothing(shared):
