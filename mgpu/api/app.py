@@ -229,7 +229,7 @@ class _Routes:
 
     async def _status(self, request: web.Request) -> web.Response:
         told: dict[str, str] = request.app[TOLD]
-        return web.json_response({**await self._run(status.status, self._context), **told})
+        return web.json_response({**await self._run(status.status, self._context, caller_of(request)), **told})
 
     async def _create_token(self, request: web.Request) -> web.Response:
         body = await bodies.read_object(request)

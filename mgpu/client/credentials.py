@@ -107,7 +107,8 @@ def _missing(what: str, keep: str = "") -> MasterError:
 def _read_private(path: str, others_may_read: bool = False) -> str | None:
     """None = there is no such file. Raises MasterError for one that others can read, or could have written."""
     try:
-        with open(path, "rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for
+        with open(descriptor, "rb") as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
                 raise MasterError("bad_request", f"{path} is no file", "name another")

@@ -20,7 +20,10 @@ from mgpu.core.memory import Memory
 from mgpu.core.model import JobId
 from mgpu.core.occupancy import given_back, spots_of
 from mgpu.core.plan import (
+    Barred,
+    Batch,
     Bounds,
+    Closed,
     Dependent,
     Order,
     PendingJob,
@@ -103,6 +106,11 @@ def pending(snapshot: Snapshot) -> Iterator[PendingJob]:
     yield from snapshot.later
 
 
+def _to_logins(batch: Batch) -> Closed:
+    """The nodes where the owner's account cannot be entered."""
+    return tuple([entry for entry in batch.closed if entry[1].barred is Barred.LOGIN])
+
+
 class _Future:
     def __init__(self, snapshot: Snapshot, policies: Mapping[str, Policy], jobs: Sequence[PendingJob]) -> None:
         self._snapshot = snapshot
@@ -112,6 +120,7 @@ class _Future:
         self._jobs = {job.job_id: job for job in jobs}
         self._views = {view.name: view for view in snapshot.nodes}
         self._running = {one.job_id: one for one in snapshot.running}
+        self._shut = {batch.owner: shut for batch in snapshot.batches if (shut := _to_logins(batch))}
         self._dependents = [one for one in snapshot.dependents if one.waits_for]
         self._begun = set(self._running)
         self._over: set[JobId] = set()
@@ -159,6 +168,9 @@ class _Future:
         batches, later = self._queue.at(now)
         nodes, running = tuple(self._views.values()), tuple(self._running.values())
         batches = maintenance.closing(batches, nodes, now)
+        if self._shut:  # for as long as anybody can tell
+            shut = self._shut
+            batches = tuple([one._replace(closed=(*one.closed, *shut.get(one.owner, ()))) for one in batches])
         tasks = Counter(one.array for one in running if one.array is not None)
         order = replace(self._snapshot.order, now=now) if self._snapshot.order else None
         changes: dict[str, Any] = {"batches": batches, "later": later, "tasks": tasks, "order": order}

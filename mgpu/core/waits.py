@@ -62,6 +62,8 @@ class Explainer:
             return "Priority", f"job {blocked.ahead} is ahead of it, and none passes it (scheduling: backfill: none)"
         if unusable := _blocked(self.after, ask):
             return unusable
+        if shut := _shut_out(self.after, blocked):
+            return shut
         if _fits(self.before, blocked):
             if self.reservation is not None and _fits(self.after, blocked):
                 return "Priority", f"{_KEPT} {self.reservation.job_id}, which is ahead of it"
@@ -224,6 +226,19 @@ def _blocked(nodes: Sequence[NodeView], ask: Ask) -> tuple[str, str] | None:
     return None
 
 
+def _shut_out(nodes: Sequence[NodeView], blocked: Blocked) -> tuple[str, str] | None:
+    """It could start now, were its owner's account not shut on some nodes: the reason and its words."""
+    ask = blocked.ask
+    shut = [node for node in nodes if node.name in ask.closed and ask.closed[node.name].barred is Barred.LOGIN]
+    if not shut:
+        return None
+    names = {node.name for node in shut}
+    opened = replace(ask, closed={name: why for name, why in ask.closed.items() if name not in names})
+    if not _fits(nodes, replace(blocked, ask=opened)):
+        return None
+    return str(Barred.LOGIN), f"what is free is shut to it: {_why_down(shut, ask)}"
+
+
 def _code(idle: Sequence[NodeView], ask: Ask) -> str:
     """Of what bars the nodes, that which counts most."""
     barred = [node.barred or Barred.DOWN for node in idle if not node.usable]
@@ -249,7 +264,7 @@ def _why_down(nodes: Sequence[NodeView], ask: Ask) -> str:
         groups.setdefault(reason, []).append(node.name)
     shown = list(groups.items())[:3]
     more = len(nodes) - sum(len(names) for _, names in shown)
-    said = "; ".join(f"{fold(names)}: {reason}" for reason, names in shown)
+    said = "; ".join(f"{fold(sorted(names))}: {reason}" for reason, names in shown)
     return f"{said}; and {more} more" if more else said
 
 

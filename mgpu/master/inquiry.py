@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from mgpu.clock import Clock
 from mgpu.core.errors import MgpuError
@@ -17,6 +17,7 @@ from mgpu.core.observation import Observation
 from mgpu.core.preflight import NodeTold, Together
 from mgpu.master.calling import SILENT
 from mgpu.master.link import NodeLink
+from mgpu.master.links import Links
 from mgpu.master.preflight import Preflight
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError
@@ -38,7 +39,7 @@ def _mute(names: Sequence[NodeName], calls: Sequence[Call]) -> set[NodeName]:
 class Inquiry:
     def __init__(
         self,
-        links: Mapping[NodeName, NodeLink],
+        links: Links,
         preflight: Preflight,
         threads: Threads,
         clock: Clock,
@@ -51,16 +52,16 @@ class Inquiry:
         self._seen = seen
         self._busy = threading.Lock()
 
-    def ask(self, names: Sequence[NodeName], directory: str, virtual_env: str) -> Together:
-        """`directory`, `virtual_env`: where the user stands, and in which environment."""
+    def ask(self, names: Sequence[NodeName], directory: str, virtual_env: str, account: str = "") -> Together:
+        """`directory`, `virtual_env`: where the user stands, and in which environment; `account`: who looks there."""
         if not self._busy.acquire(blocking=False):
             raise MgpuError("another preflight is under way", "ask again in a moment")
         try:
-            return self._ask(names, directory, virtual_env)
+            return self._ask(names, directory, virtual_env, account)
         finally:
             self._busy.release()
 
-    def _ask(self, names: Sequence[NodeName], directory: str, virtual_env: str) -> Together:
+    def _ask(self, names: Sequence[NodeName], directory: str, virtual_env: str, account: str) -> Together:
         calls = self._preflight.look(names, fresh=True)
         sides = [self._preflight.side(name) for name in names]
         addresses = dict(zip(names, settle(names, calls).addresses, strict=True))
@@ -72,19 +73,22 @@ class Inquiry:
             peers = [address for name, address in addresses.items() if name != side.name and address]
             wanted = Wanted(peers, [path for _, path in places], nonce, virtual_env)
             if side.name in mute:
-                return lambda: self._threads.together([lambda: self._told(side, wanted)], MUTE_S)[0]
-            return lambda: self._told(side, wanted)
+                return lambda: self._threads.together([lambda: self._told(side, account, wanted)], MUTE_S)[0]
+            return lambda: self._told(side, account, wanted)
 
         made: tuple[bool, ...] = (False,) * len(places)
         with contextlib.ExitStack() as stack:
             if names[0] not in mute:
                 with contextlib.suppress(RemoteError):
-                    marks = self._links[names[0]].runner.peers.marked(nonce, [path for _, path in places])
+                    marks = self._under(names[0], account).runner.peers.marked(nonce, [path for _, path in places])
                     made = stack.enter_context(marks)
             answers = self._threads.together([task(side) for side in sides], ANSWERS_S)
         told = [answer or NodeTold(side, trouble=SILENT) for side, answer in zip(sides, answers, strict=True)]
         directories = [(what, path, is_made) for (what, path), is_made in zip(places, made, strict=True)]
         return Together(told, calls, self._preflight.ports, directories)
+
+    def _under(self, name: NodeName, account: str) -> NodeLink:
+        return (account and self._links.under(name, account)) or self._links[name]
 
     def _places(self, names: Sequence[NodeName], directory: str) -> list[tuple[str, str]]:
         """What it is, and its path; each once."""
@@ -92,9 +96,9 @@ class Inquiry:
         found = {HOME: "home", directory: "this directory", **dict.fromkeys(sorted(workdirs), "workdir")}
         return [(what, path) for path, what in found.items() if path]
 
-    def _told(self, side: Side, wanted: Wanted) -> NodeTold:
+    def _told(self, side: Side, account: str, wanted: Wanted) -> NodeTold:
         config, seen = self._links[side.name].config, self._seen(side.name)
-        peers = self._links[side.name].runner.peers
+        peers = self._under(side.name, account).runner.peers
         machine = seen.machine if seen else None
         driver, cuda = (machine.driver, machine.cuda) if machine else ("", "")
         world = NodeWorld(config.workdir, config.setup, config.env, login_shell=config.login_shell)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from mgpu import clock
 from mgpu.core import payload as read
 from mgpu.core.array import parse_reference
-from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
+from mgpu.core.errors import NotAllowed, NotFound, RequestError, StoreError
 from mgpu.core.model import Audit, JobId, NodeName
 from mgpu.ops.arrays import find
 from mgpu.ops.begin import BEFORE_CLOCK, clock_time, day_named, unit_seconds
@@ -22,6 +22,7 @@ from mgpu.store.audits import AuditFilter
 
 REFUSED = "refused"
 LIMIT, MOST = 100, 100_000
+TOLD_ONE_BY_ONE = 20  # jobs of one request
 LONGEST = 500  # letters of what was said of a refusal
 _AGO = re.compile(r"(?:now\s*-\s*)?(\d{1,9})\s*([a-z]+)", re.ASCII)
 _DAY = timedelta(days=1)
@@ -116,8 +117,13 @@ def refused(context: Context, caller: Caller, what: str, where: tuple[str, str],
         log.warning("refused %s to %s, which the audit could not be told: %s", what, caller.user, trouble)
 
 
-def refused_job(caller: Caller, what: str, job_id: JobId, error: MgpuError) -> Audit | None:
-    """For one job of several, if it was not allowed; None = it failed otherwise."""
-    if not isinstance(error, NotAllowed):
-        return None
+def refused_job(caller: Caller, what: str, job_id: JobId, error: NotAllowed) -> Audit:
+    """Of one job, where others were named beside it."""
     return caller.entry(what, job_id, detail=error.message[:LONGEST], result=REFUSED)
+
+
+def refused_jobs(caller: Caller, what: str, job_ids: Sequence[JobId]) -> Audit:
+    """Of many at once: who names ten thousand jobs of others does not fill the disk with it."""
+    named = ",".join(map(str, job_ids))
+    named = named if len(named) <= LONGEST else f"{named[:LONGEST].rpartition(',')[0]},..."
+    return caller.entry(what, detail=f"{len(job_ids)} more jobs of others: {named}", result=REFUSED)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from mgpu import clock
 from mgpu.core import array
 from mgpu.core.array import Indices, Reference, parse_reference, shown_id
-from mgpu.core.errors import MgpuError, RequestError
+from mgpu.core.errors import MgpuError, NotAllowed, RequestError
 from mgpu.core.model import Job, JobId, JobState
 from mgpu.ops.arrays import make_tasks, require_index
-from mgpu.ops.audit import refused_job
+from mgpu.ops.audit import TOLD_ONE_BY_ONE, refused_job, refused_jobs
 from mgpu.ops.context import Caller, Context, find_job, require_owner
 from mgpu.ops.jobs import parse_states
 from mgpu.ops.privacy import sight_of
@@ -95,6 +95,7 @@ def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], 
     done: dict[JobId | str, None] = {}
     refusals: list[_Refusal] = []
     told: list[JobId] = []
+    not_allowed: list[JobId] = []
     with context.store.write() as w:
         for target in _targets(w, request, act, mark):
             try:
@@ -105,11 +106,15 @@ def change_chosen(context: Context, caller: Caller, payload: Mapping[str, Any], 
                 _change(w, job, target.indices, act, mark)
             except MgpuError as refused:
                 refusals.append(_refusal(target, refused))
-                if isinstance(target, _Target) and (entry := refused_job(caller, act.word, target.job.job_id, refused)):
-                    w.audit(entry)
+                if isinstance(target, _Target) and isinstance(refused, NotAllowed):
+                    not_allowed.append(target.job.job_id)
+                    if len(not_allowed) <= TOLD_ONE_BY_ONE:
+                        w.audit(refused_job(caller, act.word, target.job.job_id, refused))
             else:
                 done.setdefault(target.shown)
                 told.append(target.job.job_id)
+        if rest := not_allowed[TOLD_ONE_BY_ONE:]:
+            w.audit(refused_jobs(caller, act.word, rest))
     for job_id in told:
         context.spool.notify(job_id)
     if done:

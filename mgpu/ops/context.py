@@ -154,9 +154,9 @@ class Control(Protocol):
     def remove(self, node: NodeName, places: Sequence[str], leases: Sequence[str]) -> dict[str, str]:
         """Name -> what came of it: removed, or a word of residue.WHY_REFUSED. Raises MgpuError."""
 
-    def inquire(self, names: Sequence[NodeName], directory: str, virtual_env: str) -> Together:
+    def inquire(self, names: Sequence[NodeName], directory: str, virtual_env: str, account: str = "") -> Together:
         """What these nodes have in common, and whether they reach each other; for a user who stands in that directory
-        and environment ("" = none). Raises MgpuError."""
+        and environment ("" = none) and has that account there ("" = mgpu's own). Raises MgpuError."""
 
     def is_looked_at(self, job_id: JobId) -> bool:
         """It is about to start, once its nodes have tried whether they reach each other."""

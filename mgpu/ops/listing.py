@@ -3,7 +3,7 @@
 What is told is what is stored when somebody asks, never older. Rows of jobs are written through the store of this
 process alone, which tells which ones have changed: these are read and rendered again, the others cannot have. Why jobs
 wait changes with every plan, and for many alike: their rows keep what is before it and behind it, and among those who
-ask all the time a plan's words may be a second old, but for jobs that no plan had spoken of yet.
+ask all the time a plan's words may be two seconds old, but for jobs that no plan had spoken of yet.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from mgpu.store.filters import JobFilter
 from mgpu.store.tables import written_out
 
 WORDS_S = 1.0
+_AT_ONCE = 1250  # rows that get new words for one who asks; many more, and all who ask meanwhile would wait
 _HOLE = secrets.token_hex(16)  # stands for what the plan says of a job; no user can have it in a name
 _HOLE_TEXT = json.dumps(_HOLE).encode()
 _NOBODY = -1
@@ -96,6 +97,7 @@ class Listing:
         self._plan: Mapping[JobId, Wait] | None = None  # that was asked last
         self._unsaid: set[JobId] = set()  # of those that wait, it was not asked of these or did not speak of them
         self._plan_of_all: Mapping[JobId, Wait] | None = None
+        self._to_ask: list[JobId] = []  # of whom a plan is to be asked anew, some at a time
         self._all_said_at = -math.inf
         self._true = False  # what is kept, but for what the store and the plan tell since
         self._answers: dict[Asked, bytes] = {}
@@ -129,7 +131,7 @@ class Listing:
     def _news(self) -> bool:
         """The planner has some that cannot wait."""
         plan = self._context.control.waits()
-        return (plan is not self._plan and bool(self._unsaid)) or self._due(plan)
+        return bool(self._to_ask) or (plan is not self._plan and bool(self._unsaid)) or self._due(plan)
 
     def _due(self, plan: Mapping[JobId, Wait]) -> bool:
         """It should be asked of all."""
@@ -158,7 +160,8 @@ class Listing:
         rows = {job.job_id: _Row(job, parts.get(job.job_id, ())) for job in jobs}
         call_by_name(self._context, [one.row for one in rows.values()], "detail")
         if changed is None:
-            self._rows, self._unsaid = {}, set()
+            self._rows, self._unsaid, self._to_ask = {}, set(), []
+            self._plan_of_all = None
         gone = (changed or set()) - rows.keys()
         for job_id in gone:
             self._rows.pop(job_id, None)
@@ -170,13 +173,24 @@ class Listing:
         if not in_order:
             self._rows = dict(sorted(self._rows.items()))
 
+    def _due_now(self, plan: Mapping[JobId, Wait]) -> set[JobId]:
+        """Of whom the plan is to be asked: of those that no plan has spoken of, and where it is time for all of them,
+        of some for each who asks; of all at once for who comes after a while in which nobody did."""
+        if not self._to_ask and self._due(plan):
+            self._to_ask, self._plan_of_all = list(reversed(self._rows)), plan
+        late = clock.monotonic() - self._all_said_at > 2 * WORDS_S
+        count = len(self._to_ask) if late else min(_AT_ONCE, len(self._to_ask))
+        asked = {self._to_ask.pop() for _ in range(count)}
+        if asked and not self._to_ask:
+            self._all_said_at = clock.monotonic()
+        return (asked & self._rows.keys()) | self._unsaid
+
     def _say(self) -> bool:
-        """Why each of them waits; whether that is news of any."""
+        """Why they wait, as far as it is due; whether that is news of any."""
         plan = self._context.control.waits()
-        everything = self._due(plan)
         known: dict[int, Said] = {}  # by the identity of the wait, which jobs of a batch share
         unsaid, news = set(), False
-        for job_id in self._rows if everything else self._unsaid:
+        for job_id in self._due_now(plan):
             row = self._rows[job_id]
             if not row.waits:
                 continue
@@ -189,8 +203,6 @@ class Listing:
                 unsaid.add(job_id)
             news = row.say(said) or news
         self._plan, self._unsaid = plan, unsaid
-        if everything:
-            self._plan_of_all, self._all_said_at = plan, clock.monotonic()
         return news
 
     def _said(self, job: Job, wait: Wait | None) -> Said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mgpu.core.errors import RequestError
+from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.core.gputype import accepted_kinds, check_types, kind_of, known_types, parse_types
 from mgpu.core.hostlist import expand, fold
 from mgpu.core.meeting import Call
@@ -24,12 +24,25 @@ def preflight(context: Context, caller: Caller, payload: Mapping[str, Any]) -> J
     if not all(isinstance(value, str) and value.isprintable() for value in given.values()):
         raise RequestError(f"{', '.join(_TEXTS)} must be text")
     names = _meant(context, given)
-    seen = context.control.inquire(names, given["cwd"] if given["cwd"].startswith("/") else "", given["virtual_env"])
+    directory = given["cwd"] if given["cwd"].startswith("/") else ""
+    seen = context.control.inquire(names, directory, given["virtual_env"], _account(context, caller))
     return {
         "nodes": list(names),
         "findings": [finding.as_json() for finding in findings(seen)],
         "ways": [_way(call) for call in seen.calls],
     }
+
+
+def _account(context: Context, caller: Caller) -> str:
+    """Whose eyes it is looked with: what mgpu's own login sees is not for everybody. Raises NotAllowed."""
+    if context.config.run_as == "service":
+        return ""
+    try:
+        return context.config.logins.login_of(caller.user)
+    except NotAllowed:
+        if context.is_operator(caller):
+            return ""
+        raise
 
 
 def _way(call: Call) -> Json:

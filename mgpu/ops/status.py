@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections import Counter
 from contextlib import suppress
 
@@ -24,7 +25,9 @@ def config_name(context: Context) -> str:
     return str(context.config.path) if context.config.path else ""
 
 
-def status(context: Context) -> Json:
+def status(context: Context, caller: Caller) -> Json:
+    """What troubles a shared master may tell of jobs and files of anybody: its admins hear that alone."""
+    all_of_it = context.personal or context.is_operator(caller)
     with context.store.read() as r:
         jobs = r.count_by_state(JobFilter())
         stored = {node.name: node.state for node in r.nodes()}
@@ -33,7 +36,9 @@ def status(context: Context) -> Json:
         "version": mgpu.__version__,
         "pid": os.getpid(),
         "instance": f"{os.getpid()}-{context.started:.6f}",
+        "mode": "personal" if context.personal else "shared",
         "uid": context.owner_uid,
+        "user": _login(context.owner_uid),
         "database_id": context.store.database_id,
         "config": config_name(context),
         "state_dir": str(context.store.path.parent),
@@ -46,9 +51,16 @@ def status(context: Context) -> Json:
         "connections": connections(context.control.meters),
         "disk": disk(context),
         "warnings": list(context.config.warnings),
-        "errors": list(context.control.errors()),
-        "environment": {name: os.environ.get(name, "") for name in LOGIN_VARIABLES},
+        "errors": list(context.control.errors()) if all_of_it else [],
+        "environment": {name: os.environ.get(name, "") for name in LOGIN_VARIABLES} if all_of_it else None,
     }
+
+
+def _login(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
 
 
 def gpus(meters: Meters) -> Json:

@@ -172,11 +172,12 @@ def _digest(value: Any) -> str:
 
 
 def _asked(payload: Mapping[str, Any]) -> str:
-    """What was asked for, in short; "" = without a key, as its id is never used again."""
+    """What was asked for, in short; "" = without a key, as its id is never used again. Of exported values their names
+    alone: who can read the digest could try for a short one."""
     if payload.get("key") is None:
         return ""
-    said = ("kind", "command", "options", "env", "cwd", "virtual_env", "tree")
-    return _digest({name: payload.get(name) for name in said})
+    said = ("kind", "command", "options", "cwd", "virtual_env", "tree")
+    return _digest({**{name: payload.get(name) for name in said}, "env": sorted(payload.get("env") or {})})
 
 
 def _known(job: Job, caller: Caller, payload: Mapping[str, Any]) -> Submitted:

@@ -89,8 +89,9 @@ class Desk:
     def is_looked_at(self, job_id: JobId) -> bool:
         return job_id in self.looked_at
 
-    def inquire(self, names: Sequence[NodeName], directory: str, virtual_env: str) -> Together:
+    def inquire(self, names: Sequence[NodeName], directory: str, virtual_env: str, account: str = "") -> Together:
         self.inquiries.append((list(names), directory, virtual_env))
+        self.inquired_as = account
         sides = [Side(name, reached=f"10.0.0.{number}") for number, name in enumerate(names, 1)]
         calls = [Call(a, b, "10.0.0.1", 20007, "ok") for a in names for b in names if a != b]
         return Together([NodeTold(side, facts=Facts()) for side in sides], calls, (20000, 29999))

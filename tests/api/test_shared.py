@@ -9,9 +9,10 @@ import pytest
 
 from mgpu.api import connection
 from mgpu.core.errors import NotAllowed, RequestError
+from mgpu.core.logins import Logins
 from mgpu.core.model import JobId
-from mgpu.ops import audit, cancel, jobs, nodes, reload
-from mgpu.ops.audit import parse_since
+from mgpu.ops import audit, cancel, jobs, nodes, preflight, reload, status
+from mgpu.ops.audit import TOLD_ONE_BY_ONE, parse_since
 from mgpu.ops.context import Caller
 from mgpu.store.filters import JobFilter
 from tests.api.conftest import submission
@@ -134,6 +135,34 @@ def test_who_is_no_admin_hears_of_their_own_alone(shared):
     assert audit.list_entries(shared.context, BOB, {"job": str(theirs)})["audit"] == []
     everything = audit.list_entries(shared.context, Caller(0, "root"), {"user": "ann"})["audit"]
     assert [row["job_id"] for row in everything] == [theirs]
+
+
+def test_who_names_many_jobs_of_others_does_not_fill_the_audit(shared):
+    ids = [of(shared, ANN) for _ in range(TOLD_ONE_BY_ONE + 3)]
+    answer = cancel.cancel(shared.context, BOB, {"request_id": "1" * 8, "ids": ids})
+    assert len(answer["errors"]) == len(ids)
+    rows = audit.list_entries(shared.context, BOB, {"refused": "1"})["audit"]
+    assert [row["job_id"] for row in rows] == [*ids[:TOLD_ONE_BY_ONE], None]
+    assert rows[-1]["detail"] == f"3 more jobs of others: {','.join(map(str, ids[-3:]))}"
+
+
+def test_what_troubles_the_master_is_for_its_admins(shared):
+    told, hidden = (status.status(shared.context, caller) for caller in (Caller(0, "root"), BOB))
+    assert (told["mode"], told["errors"]) == ("shared", ["gpu02: no route to host"])
+    assert "HOME" in told["environment"]
+    assert (hidden["errors"], hidden["environment"], hidden["queue"]) == ([], None, told["queue"])
+
+
+def test_a_submitter_looks_at_nodes_with_their_own_eyes(shared):
+    preflight.preflight(shared.context, BOB, {"nodes": "2", "cwd": "/home/ann"})
+    assert shared.desk.inquired_as == ""
+    logins = Logins({"bob": "robert", "carol": "none"})
+    config = replace(shared.context.config, run_as="submitter", logins=logins)
+    context = replace(shared.context, config=config)
+    preflight.preflight(context, BOB, {"nodes": "2"})
+    assert shared.desk.inquired_as == "robert"
+    with pytest.raises(NotAllowed):
+        preflight.preflight(context, Caller(70003, "carol"), {"nodes": "2"})
 
 
 def test_what_others_see_of_a_job(shared):

@@ -223,7 +223,7 @@ def test_no_client_starts_a_master_beside_a_service(
     assert "systemctl start mgpu; journalctl -u mgpu says more" in done.err
     assert mgpu("daemon", "--ensure").status == 69
     # another state directory is nobody's service
-    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", "import sys; sys.exit(77)"])
+    monkeypatch.setattr(start, "command", lambda *_: [sys.executable, "-c", "import sys; sys.exit(69)"])
     assert "the master did not start" in mgpu("--state-dir", str(clean_home / "other"), "queue").err
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mgpu.core.memory import Memory
 from mgpu.core.model import JobId, NodeName
+from mgpu.core.outlook import expected_starts
 from mgpu.core.plan import Barred, Closed, NodeView, Owner, Running, Shut
 from mgpu.core.schedule import plan
 from mgpu.core.waits import Plan
@@ -47,3 +48,23 @@ def test_nothing_is_kept_free_for_who_cannot_come_in() -> None:
     assert [start.job_id for start in shut.starts] == [2]
     open_ = planned([node("a", "h.")], {}, (ANN, 2), (BOB, 1), running=running)
     assert open_.starts == ()
+
+
+def test_one_that_could_start_where_it_is_shut_out_is_told_that_and_not_that_gpus_are_missing() -> None:
+    told = planned([node("a", "h"), node("c", "."), node("b", ".")], {ANN: ["b", "c"]}, (ANN, 1))
+    assert told.waits[JobId(1)].reason == "LoginRefused"
+    assert told.waits[JobId(1)].detail == f"what is free is shut to it: [b-c]: {WHY}".replace("[b-c]", "b,c")
+    full = planned([node("a", "h"), node("b", "h")], {ANN: ["b"]}, (ANN, 1))
+    assert full.waits[JobId(1)].reason == "Resources"
+
+
+def test_no_start_is_promised_on_what_is_shut() -> None:
+    wanted = job(1, gpus=1)._replace(owner=ANN, span_s=60.0)
+    seen = snapshot([node("a", "."), node("b", "h")], wanted)
+    shut = ((NodeName("a"), Shut(WHY, Barred.LOGIN)),)
+    closed = replace(seen, batches=tuple([batch._replace(closed=shut) for batch in seen.batches]))
+    assert expected_starts(seen)[JobId(1)].parts[0].node == "a"
+    assert expected_starts(closed) == {}
+    until = Running(JobId(9), seen.now + 30.0, ((NodeName("b"), (node("b", "h").devices[0].uuid,)),))
+    later = expected_starts(replace(closed, running=(until,)))[JobId(1)]
+    assert (later.at, later.parts[0].node) == (seen.now + 30.0, "b")
