@@ -62,3 +62,12 @@ def test_what_has_not_come_is_not_there():
     assert os.read(reader, 10) == b"x"
     assert ready(reader, None)
     os.close(reader)
+
+
+@pytest.mark.parametrize("timeout_s", [1e8, 1e30, float("inf")])
+def test_no_time_is_too_long(timeout_s):
+    reader, writer = os.pipe()
+    assert ready(writer, timeout_s, to_write=True)
+    os.close(writer)
+    assert ready(reader, timeout_s)
+    os.close(reader)
