@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from mgpu.core.errors import NotFound, RequestError, StoreError
 from mgpu.store import ownership, tables
+from mgpu.store.spool import sync_path
 
 PAGES = 1000  # copied between two words about how far it is
 BUSY_TIMEOUT_S = 5.0  # as the master waits for others
@@ -120,20 +121,12 @@ def _copy(source: sqlite3.Connection, partial: Path, progress: Progress) -> None
 
 def _put(partial: Path, target: Path, force: bool) -> None:
     """On the disk, under its name: at no moment half of it. Raises OSError."""
-    sync(partial)
+    sync_path(partial)
     if force:
         partial.replace(target)
     else:
         os.link(partial, target)
-    sync(target.parent)
-
-
-def sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_path(target.parent)
 
 
 def faults(connection: sqlite3.Connection) -> list[str]:

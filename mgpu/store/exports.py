@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mgpu.core.errors import StoreError
-from mgpu.store.spool import in_words
+from mgpu.store.spool import in_words, sync_path
 
 _HALF = ".part"
 
@@ -41,11 +41,7 @@ class Exports:
                 file.flush()
                 os.fsync(descriptor)
             half.replace(path)
-            folder = os.open(self._root, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_path(self._root)
         except OSError as error:
             with suppress(OSError):
                 half.unlink()

@@ -19,6 +19,7 @@ from mgpu.core.errors import MgpuError, StoreError
 from mgpu.core.model import HELD_BY_ADMIN
 from mgpu.store import copies, ownership, tables
 from mgpu.store.check import attempts_in
+from mgpu.store.spool import sync_path
 
 MARGIN = 10_000  # numbers, where nobody can say how many were given since
 WHO, WHAT = "restore", "restored from a backup"
@@ -163,7 +164,7 @@ def _swap(path: Path, fresh: Path, aside: Path) -> None:
             beside = path.with_name(f"{path.name}{suffix}")
             beside.replace(aside / beside.name)
     fresh.replace(path)
-    copies.sync(path.parent)
+    sync_path(path.parent)
 
 
 def _move(spool: Path, aside: Path, job_id: int, number: int) -> Path:

@@ -302,12 +302,13 @@ def _make_cut(path: Path, descriptor: int, kept: int) -> _Cut:
     in_a_line = kept > 0 and os.pread(descriptor, 1, kept - 1) != b"\n"
     cut = _Cut(kept, kept + in_a_line + len(MARK.format(kept)))
     _cut_link(path).symlink_to(f"{cut.kept}:{cut.size}")
-    _sync_folder(path.parent)
+    sync_path(path.parent)
     return cut
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def sync_path(path: Path) -> None:
+    """A file, or what a folder names, is on the disk when this returns. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
