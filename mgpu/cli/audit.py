@@ -5,10 +5,12 @@ from __future__ import annotations
 from mgpu.cli.filters import job_number
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option, command
-from mgpu.cli.text import clean, local_time, table
+from mgpu.cli.text import table
 from mgpu.client.http import with_query
 from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import local_time
+from mgpu.wording.letters import clean
 
 EXAMPLES = """
 Examples:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
-from mgpu.cli.text import clean, count, say
+from mgpu.cli.text import say
 from mgpu.client.http import MasterError, NoMaster, shortened
 from mgpu.client.lock import is_held
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import count
+from mgpu.wording.letters import clean
 
 SUCCESSION_S = 15.0
 AGAIN_S = 0.1

@@ -7,11 +7,12 @@ import sys
 
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import say
 from mgpu.client.http import MasterError, login_of
 from mgpu.client.lock import is_held, master_lock
 from mgpu.clock import monotonic
 from mgpu.lean_typing import Any
+from mgpu.wording.letters import clean
 
 COMMANDS = {
     "backup": ("mgpu.cli.db:backup", "A copy of it, while the master goes on."),

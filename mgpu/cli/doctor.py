@@ -5,9 +5,10 @@ from __future__ import annotations
 from mgpu.cli.findings import counted, lines
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Option, command
-from mgpu.cli.text import clean, count
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.wording.figures import count
+from mgpu.wording.letters import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from mgpu.cli.refusals import print_refusals
 from mgpu.cli.session import Session, node_path
 from mgpu.cli.syntax import Argument, Option, command
-from mgpu.cli.text import clean, count
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import count
+from mgpu.wording.letters import clean
 
 DRAIN_EXAMPLES = """
 Examples:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mgpu.cli.text import clean, colourful, painted
+from mgpu.cli.text import colourful, painted
 from mgpu.lean_typing import TYPE_CHECKING
+from mgpu.wording.letters import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,16 +14,18 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 
 from mgpu import clock
-from mgpu.cli import outcome
 from mgpu.cli.leave import STOPPED_FOLLOWING, Leave
 from mgpu.cli.options import seconds
 from mgpu.cli.signals import LEAVING, PASSED_ON, Signals
 from mgpu.cli.sink import Sink
-from mgpu.cli.text import clean, cut, duration, in_local_time, say, terminal_columns
+from mgpu.cli.text import say, terminal_columns
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.job_stream import Event, JobStream, Output
 from mgpu.client.master import Master
 from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.wording import jobs as outcome
+from mgpu.wording.figures import duration, in_local_time
+from mgpu.wording.letters import clean, cut
 
 if TYPE_CHECKING:
     from mgpu.cli.terminal import Terminal

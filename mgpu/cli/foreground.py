@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from mgpu.cli.follower import Follower
 from mgpu.cli.given import NOTHING, Given
 from mgpu.cli.leave import STOPPED_FOLLOWING
-from mgpu.cli.outcome import ACTIVE
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Signals
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import JobStream
 from mgpu.client.stdin import Stdin
 from mgpu.lean_typing import Any
+from mgpu.wording.jobs import ACTIVE
 
 
 def stay(

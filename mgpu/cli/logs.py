@@ -7,7 +7,6 @@ import select
 from collections.abc import Callable, Sequence
 
 from mgpu.cli.filters import job_number, job_path
-from mgpu.cli.outcome import ending
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.signals import ENDING, Signals
 from mgpu.cli.sink import Heads, Sink
@@ -18,6 +17,7 @@ from mgpu.client.job_stream import STDERR, STDOUT, Event, JobStream, Output
 from mgpu.client.master import Master
 from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any, NamedTuple
+from mgpu.wording.jobs import ending
 
 PIECE_B = 1 << 20
 MOST_FOLLOWED = 50  # at once: each has a connection of its own

@@ -12,9 +12,10 @@ from mgpu.cli.session import Session, bad_request, check_name
 from mgpu.cli.setup.draft import text
 from mgpu.cli.setup.files import beside
 from mgpu.cli.syntax import Argument, Option, command
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import say
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.lean_typing import Any
+from mgpu.wording.letters import clean
 
 FILE = "added.yaml"
 LOOKED_UP = 16  # names

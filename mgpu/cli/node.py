@@ -6,13 +6,16 @@ import os
 import sys
 
 from mgpu.cli.meant import nodes_meant
-from mgpu.cli.nodes import barred, free_words, node_lines
+from mgpu.cli.nodes import node_lines
 from mgpu.cli.refusals import print_refusals
 from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, Group, Option, command
-from mgpu.cli.text import clean, count, in_local_time, say
+from mgpu.cli.text import say
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import count, in_local_time
+from mgpu.wording.letters import clean
+from mgpu.wording.nodes import barred, free_words
 
 AT_ONCE = 128  # probes that are waited for; they hold nothing in the master
 PROBE_EXAMPLES = """

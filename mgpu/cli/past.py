@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mgpu.cli.session import Session, bad_request
-from mgpu.cli.text import epoch
 from mgpu.client.http import with_query
 from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.wording.figures import epoch
 
 if TYPE_CHECKING:
     from mgpu.core.replay import LoggedJob

@@ -7,7 +7,8 @@ import os
 from mgpu.cli.session import Session
 from mgpu.cli.submission import virtual_env, working_directory
 from mgpu.cli.syntax import Option, command
-from mgpu.cli.text import clean, count
+from mgpu.wording.figures import count
+from mgpu.wording.letters import clean
 
 EXAMPLES = """
 Examples:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
-from mgpu.cli.outcome import ACTIVE, expected_on, placed, shown_id, told_by_exit_code, why
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option, command
-from mgpu.cli.text import duration, epoch, local_time, table, terminal_columns
+from mgpu.cli.text import table, terminal_columns
 from mgpu.client.http import with_query
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import duration, local_time
+from mgpu.wording.jobs import ACTIVE, expected_on, place_or_reason, ran_for, shown_id
 
 QUEUE_EXAMPLES = """
 Examples:
@@ -75,18 +76,6 @@ def queue_row(job: dict[str, Any], now: float) -> tuple[str, ...]:
         str(job.get("gpus", "")),
         place_or_reason(job),
     )
-
-
-def ran_for(job: dict[str, Any], now: float) -> float:
-    """Seconds; 0 of a job that has not begun."""
-    start = epoch(job.get("start_time"))
-    return (epoch(job.get("end_time")) or now) - start if start is not None else 0.0
-
-
-def place_or_reason(job: dict[str, Any]) -> str:
-    place = "" if job["state"] == "PENDING" else placed(job)
-    reason = "" if told_by_exit_code(job) else why(job)
-    return " ".join(filter(None, (place, f"({reason})" if reason else "")))
 
 
 @command(*FILTERS, NODE, LIMIT, examples=HISTORY_EXAMPLES)

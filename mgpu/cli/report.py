@@ -13,10 +13,10 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from mgpu.cli.outcome import ACTIVE, signal_of
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
+from mgpu.wording.jobs import ACTIVE, signal_of
 
 OF_THE_JOB = ("job_id", "state", "reason", "detail", "attempt", "submit_time", "start_time", "end_time")
 UNFINISHED = {"code": "unfinished", "message": "mgpu has not ended yet, or was killed", "hint": ""}

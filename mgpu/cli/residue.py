@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mgpu.cli.session import Session, node_path
 from mgpu.cli.syntax import Argument, Option, command
-from mgpu.cli.text import clean as shown
-from mgpu.cli.text import duration, say, table
+from mgpu.cli.text import say, table
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import duration
+from mgpu.wording.letters import clean as shown
 
 AT_ONCE = 16  # nodes asked; the master has as many threads for it
 HEADERS = ("WHAT", "DATABASE", "STATE", "KiB", "AGE", "NOTE")

@@ -6,13 +6,15 @@ import json
 import os
 import sys
 
-from mgpu.cli.text import clean, in_local_time, say
+from mgpu.cli.text import say
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError, advised, quote
 from mgpu.client.locate import ELSEWHERE, SSH, SYSTEM_CONFIG, Location, find_config, locate
 from mgpu.client.master import Master
 from mgpu.client.own_master import own_master
 from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.wording.figures import in_local_time
+from mgpu.wording.letters import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from mgpu import clock
 from mgpu.cli.options import SHIP_AROUND
 from mgpu.cli.session import Session
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import say
 from mgpu.client import ship, upload
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
+from mgpu.wording.letters import clean
 
 SAID = 5  # lines about what stays here
 QUIET_S = 1.0  # until it is said how far it is

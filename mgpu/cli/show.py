@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from mgpu.cli.filters import job_path
 from mgpu.cli.nodes import machine_lines, node_lines
-from mgpu.cli.outcome import its_output, part_words, placed, why
 from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, command
-from mgpu.cli.text import clean, count, duration, local_time
 from mgpu.cli.ways import ways
 from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.wording.figures import count, duration, local_time
+from mgpu.wording.jobs import its_output, part_words, placed, why
+from mgpu.wording.letters import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

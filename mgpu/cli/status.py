@@ -6,8 +6,9 @@ import mgpu
 from mgpu.cli.session import Session
 from mgpu.cli.show import plain
 from mgpu.cli.syntax import command
-from mgpu.cli.text import clean, duration, local_time
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import duration, local_time
+from mgpu.wording.letters import clean
 
 EXAMPLES = """
 Example:

@@ -10,10 +10,11 @@ from mgpu.cli.options import KEYS, WIRE_KEYS, FromScript, resolve, seconds
 from mgpu.cli.own_config import load_own_config
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Words
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import say
 from mgpu.client.http import MasterError
 from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any, NamedTuple
+from mgpu.wording.letters import clean
 
 SCRIPT_LIMIT_B = 4 << 20
 SCRIPT_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch", ".py")
@@ -112,7 +113,7 @@ def wire_keys(kind: str) -> set[str]:
 
 def test_only(session: Session, prepared: Prepared) -> None:
     """Says when and where it would start. Raises MasterError for what would be refused."""
-    from mgpu.cli.outcome import expected_on, prospects
+    from mgpu.wording.jobs import expected_on, prospects
 
     answer = session.call("POST", "/v1/jobs/test", prepared.body)
     if session.json:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import in_local_time
+from mgpu.wording.letters import clean, cut, width_of
 
 COLOURS = {
     "RUNNING": "32", "COMPLETED": "32", "UP": "32", "free": "32",
@@ -17,44 +18,6 @@ COLOURS = {
     "CANCELLED": "2", "allocated": "36",
     "ok": "32", "warning": "33", "failure": "31", "skipped": "2",
 }  # fmt: skip
-
-
-def clean(value: Any) -> str:
-    """The value as text without control characters, lone surrogates or marks of writing direction: those are shown
-    as escapes."""
-    text = "" if value is None else str(value)
-    return (
-        text if text.isprintable() else "".join(letter if letter.isprintable() else escape(letter) for letter in text)
-    )
-
-
-def escape(letter: str) -> str:
-    code = ord(letter)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
-        code -= 0xDC00
-    if code < 0x100:
-        return {9: "\\t", 10: "\\n", 13: "\\r", 27: "\\e"}.get(code, f"\\x{code:02x}")
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def width_of(text: str) -> int:
-    """Columns on a terminal."""
-    if text.isascii():
-        return len(text)
-    import unicodedata
-
-    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
-
-
-def cut(text: str, columns: int) -> str:
-    """At most `columns` wide; what is left out is marked with `…`."""
-    if width_of(text) <= columns:
-        return text
-    kept = text[: max(columns - 1, 0)]
-    while kept and width_of(kept) > columns - 1:
-        kept = kept[:-1]
-    return kept + "…"
 
 
 LEAST_COLUMNS = 4  # of a column on the narrowest terminal
@@ -134,74 +97,6 @@ def _padded(column: Sequence[str], width: int, right: bool, colour: bool) -> lis
             shown = painted(shown, cell)
         cells.append(gap + shown if right else shown + gap)
     return cells
-
-
-def epoch(text: str | None) -> float | None:
-    """Seconds since the epoch of an ISO 8601 time."""
-    if not text:
-        return None
-    from datetime import datetime
-
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def duration(seconds: float) -> str:
-    """As Slurm writes it: M:SS, H:MM:SS, D-HH:MM:SS."""
-    if not seconds:
-        return "0:00"
-    minutes, second = divmod(max(int(seconds), 0), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}-{hour:02}:{minute:02}:{second:02}"
-    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
-
-
-def local_time(text: str | None) -> str:
-    """An ISO 8601 time in the reader's own zone, to the second."""
-    when = epoch(text)
-    return "-" if when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-
-
-def gib(mib: int | None) -> str:
-    return "?" if mib is None else f"{mib / 1024:.1f}"
-
-
-def count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def gpu_label(index: int | None) -> str:
-    """3, or 0.2 for MIG instance 2 of GPU 0, which has the index 1002."""
-    return "?" if index is None else str(index) if index < 1000 else f"{(index - 1000) // 100}.{index % 100}"
-
-
-def ranges(indices: Sequence[int]) -> str:
-    """0,1,2,5 -> 0-2,5"""
-    runs: list[list[int]] = []
-    for index in sorted(indices):
-        if runs and index == runs[-1][1] + 1 < 1000:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    labels = [(gpu_label(first), gpu_label(last)) for first, last in runs]
-    return ",".join(first if first == last else f"{first}-{last}" for first, last in labels)
-
-
-def in_local_time(text: str) -> str:
-    """The master writes `2026-12-01 08:00 UTC` into its reasons; people read one clock alone, their own."""
-    if " UTC" not in text:
-        return text
-    import re
-
-    return re.sub(r"\b(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC\b", _local_minute, text)
-
-
-def _local_minute(found: Any) -> str:
-    try:
-        return local_time(f"{found[1]}T{found[2]}:00Z")[:16]
-    except (ValueError, OverflowError):
-        return str(found[0])
 
 
 def say(text: str) -> None:

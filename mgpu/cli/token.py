@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
-from mgpu.cli.text import local_time, say, table
+from mgpu.cli.text import say, table
 from mgpu.client.http import MasterError, quote
+from mgpu.wording.figures import local_time
 
 CREATE_EXAMPLES = """
 Examples:

@@ -8,9 +8,10 @@ import sys
 from mgpu.cli.node import asked
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import say
 from mgpu.client.address import Address, parse_address
 from mgpu.client.http import MasterError
+from mgpu.wording.letters import clean
 
 TRUST_EXAMPLES = """
 Examples:

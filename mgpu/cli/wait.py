@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from mgpu.cli.filters import job_path
 from mgpu.cli.options import STATUS_FILE
-from mgpu.cli.outcome import ACTIVE, ending, exit_status, where, why
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
 from mgpu.client.http import NoMaster
 from mgpu.lean_typing import Any
+from mgpu.wording.jobs import ACTIVE, ending, exit_status, where, why
 
 LOOK_AGAIN_S = (0.1, 2.0)  # at first, and at last
 EXAMPLES = """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from mgpu.cli.filters import job_path
-from mgpu.cli.outcome import prospects
-from mgpu.cli.outcome import why as reason_of
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, command
-from mgpu.cli.text import clean, in_local_time, local_time, table, terminal_columns
+from mgpu.cli.text import table, terminal_columns
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import in_local_time, local_time
+from mgpu.wording.jobs import prospects
+from mgpu.wording.jobs import why as reason_of
+from mgpu.wording.letters import clean
 
 EXAMPLES = """
 Example:

@@ -58,7 +58,15 @@ def test_quick_commands_load_nothing_heavy(peer: Peer, line: list[str]) -> None:
     assert "mgpu.cli.main" in loaded
     assert loaded & HEAVY == set()
     ours = {name for name in loaded if name.startswith("mgpu.")}
-    allowed = ("mgpu.cli", "mgpu.client", "mgpu.clock", "mgpu.file_system", "mgpu.lean_typing", "mgpu.window")
+    allowed = (
+        "mgpu.cli",
+        "mgpu.client",
+        "mgpu.clock",
+        "mgpu.file_system",
+        "mgpu.lean_typing",
+        "mgpu.window",
+        "mgpu.wording",
+    )
     assert [name for name in ours if not name.startswith(allowed)] == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.cli.outcome import queue_place
+from mgpu.wording.jobs import queue_place
 from tests.client.peer import Peer, job
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from mgpu import __version__, clock
-from mgpu.cli import text
-from mgpu.cli.text import table, width_of
+from mgpu.cli.text import table
+from mgpu.wording import figures, letters
+from mgpu.wording.letters import width_of
 from tests.client.peer import Peer, job
 
 NOON = 1767268800.0  # 2026-01-01T12:00:00Z
@@ -70,7 +71,7 @@ def test_queue_fits_the_terminal(peer: Peer, mgpu: Callable, monkeypatch: pytest
     monkeypatch.setenv("COLUMNS", "75")
     peer.answers["GET", "/v1/jobs"] = {"jobs": JOBS}
     assert mgpu("squeue").out == NARROW
-    assert all(text.width_of(line) <= 75 for line in NARROW.splitlines())
+    assert all(letters.width_of(line) <= 75 for line in NARROW.splitlines())
 
 
 def test_an_empty_queue_is_its_header(peer: Peer, mgpu: Callable) -> None:
@@ -239,8 +240,8 @@ def test_show_job(peer: Peer, mgpu: Callable) -> None:
         "exit code  3\n"
         "command    sh -c 'exit 3'\n"
         "asked for  2 GPUs on 1 node\n"
-        f"submitted  {text.local_time('2026-01-01T00:00:00Z')}\n"
-        f"started    {text.local_time('2026-01-01T00:00:10Z')}\n"
+        f"submitted  {figures.local_time('2026-01-01T00:00:00Z')}\n"
+        f"started    {figures.local_time('2026-01-01T00:00:10Z')}\n"
         "attempt    1\n"
         "rank 0     gpu01 (gpu01.lab, 10.0.0.1), GPU 0,1 [GPU-a GPU-b] RUNNING pid 42\n"
         "attempt 1  ENDED (rebooted) on gpu01:0-1 - to -\n"
@@ -357,26 +358,6 @@ def test_trust(peer: Peer, mgpu: Callable, status: str, options: list[str], expe
     assert ran.status == expected
     assert ("if you know why: ssh-keygen -R gpu01 -f /k && mgpu node trust gpu01" in ran.err) == (status == "changed")
     assert peer.bodies("POST", "/v1/nodes/gpu01/trust") == ([{"lines": [KEYS[0]["line"]]}] if trusted else [])
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("plain é", "plain é"),
-        ("a\tb\n", "a\\tb\\n"),
-        ("\x9b\x00\udcff", "\\x9b\\x00\\xff"),
-        ("\u202e", "\\u202e"),
-        (None, ""),
-    ],
-)
-def test_nothing_steers_the_terminal(value: str | None, shown: str) -> None:
-    assert text.clean(value) == shown
-
-
-def test_small_forms() -> None:
-    assert [text.duration(s) for s in (0, 59.9, 61, 3600, 90061)] == ["0:00", "0:59", "1:01", "1:00:00", "1-01:01:01"]
-    assert text.ranges([5, 0, 1, 2]) == "0-2,5"
-    assert [text.cut("模型模型", n) for n in (8, 7, 4, 1)] == ["模型模型", "模型模…", "模…", "…"]
 
 
 def test_update_says_what_changed(peer: Peer, mgpu: Callable[..., Any]) -> None:

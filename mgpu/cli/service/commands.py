@@ -10,11 +10,12 @@ from mgpu.cli.service.master_line import MasterLine, master_line
 from mgpu.cli.service.systemd import Wanted
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Group, Option, command
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import say
 from mgpu.client import service as units
 from mgpu.client import start
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
+from mgpu.wording.letters import clean
 
 KINDS = ("systemd", "cron")
 COMMANDS = {

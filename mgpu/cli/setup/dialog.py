@@ -17,7 +17,7 @@ from mgpu.cli.setup.files import Files
 from mgpu.cli.setup.hosts import Host, choose, listed, looked_up
 from mgpu.cli.setup.look import Look
 from mgpu.cli.stop import stop
-from mgpu.cli.text import clean, say
+from mgpu.cli.text import say
 from mgpu.client.http import Endpoint, MasterError, NoMaster
 from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, find_state_dir, socket_path
 from mgpu.client.master import Master
@@ -25,6 +25,7 @@ from mgpu.config import load
 from mgpu.config.sshhosts import user_config
 from mgpu.core.errors import ConfigError
 from mgpu.core.hostlist import fold
+from mgpu.wording.letters import clean
 
 OWN_KNOWN_HOSTS = "known_hosts"  # the master's, in the state directory
 

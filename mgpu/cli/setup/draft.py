@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mgpu.cli.setup.hosts import Host, how, where
-from mgpu.cli.text import clean, count, cut
 from mgpu.core.hostlist import expand, fold
+from mgpu.wording.figures import count
+from mgpu.wording.letters import clean, cut
 
 COLUMN = 40  # where comments begin
 

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mgpu.cli.session import bad_request
-from mgpu.cli.text import cut, say, table
+from mgpu.cli.text import say, table
 from mgpu.client.http import MasterError
 from mgpu.config import SshSettings, SshTarget
 from mgpu.config.sshhosts import look_up, named_hosts, user_config
 from mgpu.config.values import NAME
 from mgpu.core.errors import ConfigError, RequestError
 from mgpu.core.hostlist import expand, fold
+from mgpu.wording.letters import cut
 
 LOCAL = "localhost"
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}")

@@ -19,8 +19,10 @@ from mgpu.cli.session import Session
 from mgpu.cli.setup.draft import Seen, seen_of
 from mgpu.cli.setup.hosts import Host
 from mgpu.cli.setup.key import IDENTITY_FILE, install
-from mgpu.cli.text import clean, count, epoch, say
+from mgpu.cli.text import say
 from mgpu.client.http import MasterError, NoMaster, quote
+from mgpu.wording.figures import count, epoch
+from mgpu.wording.letters import clean
 
 AT_ONCE = 16  # as many as the master asks at the same time
 

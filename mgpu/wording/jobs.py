@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from mgpu.cli.text import clean, count, gpu_label, local_time, ranges
 from mgpu.lean_typing import Any
+from mgpu.wording.figures import count, epoch, gpu_label, local_time, ranges
+from mgpu.wording.letters import clean
 
 CANCELLED_BY_ANOTHER = 143
 LONGEST_REST = 30  # of the tasks of an array, in a list
@@ -197,3 +198,15 @@ def queue_place(answer: dict[str, Any]) -> str:
         moment = when[11:16] if when[:10] == today else when[:16]
         words.append(f"expected {moment} on {expected_on(answer.get('expected_on') or ())}")
     return ", ".join(words)
+
+
+def ran_for(job: dict[str, Any], now: float) -> float:
+    """Seconds; 0 of a job that has not begun."""
+    start = epoch(job.get("start_time"))
+    return (epoch(job.get("end_time")) or now) - start if start is not None else 0.0
+
+
+def place_or_reason(job: dict[str, Any]) -> str:
+    place = "" if job["state"] == "PENDING" else placed(job)
+    reason = "" if told_by_exit_code(job) else why(job)
+    return " ".join(filter(None, (place, f"({reason})" if reason else "")))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.cli.outcome import ended_on, ending, exit_status, tasks_in_short, where, where_in_short
+from mgpu.wording.jobs import ended_on, ending, exit_status, tasks_in_short, where, where_in_short
 from tests.client.peer import job
 
 NON_ZERO = {"reason": "NonZeroExitCode", "detail": "exit code 137 on gpu01"}

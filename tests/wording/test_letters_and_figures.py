@@ -1,0 +1,29 @@
+"""What is shown of any text, and how times and numbers read."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgpu.wording.figures import duration, ranges
+from mgpu.wording.letters import clean, cut
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain é", "plain é"),
+        ("a\tb\n", "a\\tb\\n"),
+        ("\x9b\x00\udcff", "\\x9b\\x00\\xff"),
+        ("\u202e", "\\u202e"),
+        (None, ""),
+    ],
+)
+def test_nothing_steers_the_terminal(value: str | None, shown: str) -> None:
+    assert clean(value) == shown
+
+
+def test_small_forms() -> None:
+    seconds = (0, 59.9, 61, 3600, 90061)
+    assert list(map(duration, seconds)) == ["0:00", "0:59", "1:01", "1:00:00", "1-01:01:01"]
+    assert ranges([5, 0, 1, 2]) == "0-2,5"
+    assert [cut("模型模型", n) for n in (8, 7, 4, 1)] == ["模型模型", "模型模…", "模…", "…"]
