@@ -32,6 +32,7 @@ COMMANDS = {
     "requeue": ("mgpu.cli.requeue:requeue", "Run jobs once more."),
     "wait": ("mgpu.cli.wait:wait", "Wait until jobs have ended."),
     "update": ("mgpu.cli.update:update", "Change a job that waits, or its time limit."),
+    "top": ("mgpu.cli.top:top", "Watch nodes, GPUs and the queue on one screen."),
     "nodes": ("mgpu.cli.nodes:nodes", "Nodes and their GPUs."),
     "node": ("mgpu.cli.node:node", "Act on nodes: add, remove, trust, probe, drain, resume, down, clean."),
     "doctor": ("mgpu.cli.doctor:doctor", "Why a node or the master does not do what it should."),

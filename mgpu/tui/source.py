@@ -1,0 +1,80 @@
+"""All that the monitor asks of the master and wishes from it: calls that take their time, for worker threads.
+
+A monitor that stays open all day starts no master: one that somebody stopped is shown as gone, and comes back by
+itself when somebody starts it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from mgpu.client.http import MasterError, quote, with_query
+from mgpu.client.job_stream import JobStream
+from mgpu.client.locate import Location
+from mgpu.client.master import Master
+
+Json = dict[str, Any]
+
+VERBS = {"cancel": "cancelled", "hold": "held", "release": "released", "requeue": "requeued"}
+
+
+class Source:
+    """Any number of threads may call it at once. Whatever the master, or the way to it, refuses is a MasterError."""
+
+    def __init__(self, location: Location) -> None:
+        self._master = Master(location, start_if_missing=False)
+
+    # --- what there is ---
+
+    def window(self, **wanted: Any) -> Json:
+        """Some rows of the queue; the words are those of `GET /v1/window`."""
+        return self._get(with_query("/v1/window", **wanted))
+
+    def nodes(self) -> list[Json]:
+        found: list[Json] = self._get("/v1/nodes")["nodes"]
+        return found
+
+    def status(self) -> Json:
+        return self._get("/v1/status")
+
+    def job(self, job_id: int | str) -> Json:
+        return self._get(f"/v1/jobs/{quote(str(job_id))}")
+
+    def why(self, job_id: int | str) -> Json:
+        return self._get(f"/v1/jobs/{quote(str(job_id))}/why")
+
+    def job_use(self, job_id: int | str) -> Json:
+        return self._get(f"/v1/jobs/{quote(str(job_id))}/use")
+
+    def node(self, name: str) -> Json:
+        return self._get(f"/v1/nodes/{quote(name)}")
+
+    def node_use(self, name: str, hours: int = 24) -> Json:
+        return self._get(with_query(f"/v1/nodes/{quote(name)}/use", hours=hours))
+
+    def stream(self, job_id: int | str, rank: int | None = None, **how: Any) -> JobStream:
+        """Its output as it comes; `how` as JobStream has it."""
+        return JobStream(self._master, job_id, rank, **how)
+
+    # --- what is wished ---
+
+    def act(self, verb: str, job_id: int | str) -> None:
+        """One of VERBS. Raises MasterError with the words of whoever refused it."""
+        answer = self._post(f"/v1/{verb}", {"request_id": os.urandom(16).hex(), "ids": [job_id]})
+        for error in answer.get("errors") or ():
+            raise MasterError(str(error.get("code", "error")), str(error["message"]), str(error.get("hint", "")))
+
+    def drain(self, name: str, reason: str) -> Json:
+        return self._post(f"/v1/nodes/{quote(name)}/drain", {"reason": reason})
+
+    def resume(self, name: str) -> Json:
+        return self._post(f"/v1/nodes/{quote(name)}/resume", {"reason": ""})
+
+    def _get(self, path: str) -> Json:
+        answer: Json = self._master.call("GET", path)
+        return answer
+
+    def _post(self, path: str, body: Json) -> Json:
+        answer: Json = self._master.call("POST", path, body)
+        return answer
