@@ -122,8 +122,9 @@ class _Routes:
         self._context = context
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "api")
         self._wide = ThreadPoolExecutor(WIDE_THREADS, "api-nodes")
-        self.streams = stream.Streams(context, self._run)
-        self._listed = listed.Listed(context, self._run, self._run_for_all)
+        prospects = outlook.Prospects(context)
+        self.streams = stream.Streams(context, self._run, prospects)
+        self._listed = listed.Listed(context, self._run, self._run_for_all, prospects)
         self._turns = turns.Turns(frozenset((0, context.owner_uid)))
 
     def table(self) -> list[web.RouteDef]:
@@ -138,6 +139,7 @@ class _Routes:
             web.post("/v1/jobs", self._submit, name="submit"),
             web.post("/v1/jobs/test", self._told(outlook.test_only), name="test-only"),
             web.get("/v1/jobs", self._list_jobs, name="queue"),
+            web.get("/v1/window", self._window, name="window"),
             web.post("/v1/cancel", self._told(cancel.cancel), name="cancel"),
             web.post("/v1/signal", self._told(signal.signal, wide=True), name="signal"),
             web.post("/v1/hold", self._told(hold.hold), name="hold"),
@@ -257,6 +259,9 @@ class _Routes:
 
     async def _list_jobs(self, request: web.Request) -> web.StreamResponse:
         return await self._listed.serve(request, caller_of(request))
+
+    async def _window(self, request: web.Request) -> web.Response:
+        return await self._listed.window(request, caller_of(request))
 
     async def _show_job(self, request: web.Request) -> web.Response:
         ways = request.query.get("ways") == "1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,8 @@ from aiohttp import web
 from mgpu.ops import jobs
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.listing import Asked, Listing
+from mgpu.ops.outlook import Prospects
+from mgpu.ops.window import Windows, parse_view
 
 PIECE_B = 1 << 18
 
@@ -53,11 +56,16 @@ class Listed:
     once for several, and keeps none of them waiting for what another one has asked besides."""
 
     def __init__(
-        self, context: Context, run: Callable[..., Awaitable[Any]], run_for_all: Callable[..., Awaitable[Any]]
+        self,
+        context: Context,
+        run: Callable[..., Awaitable[Any]],
+        run_for_all: Callable[..., Awaitable[Any]],
+        prospects: Prospects,
     ) -> None:
         self._context = context
         self._run = run
         self._listing = Listing(context)
+        self._windows = Windows(context, self._listing, prospects)
         self._making: Together[Asked, bytes] = Together(partial(run_for_all, self._listing.answer))
 
     async def serve(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -70,6 +78,17 @@ class Listed:
         # made into text in the thread too: a long list would hold up everybody else here
         text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, caller, wanted, start)))
         return web.Response(text=text, content_type="application/json")
+
+    async def window(self, request: web.Request, caller: Caller) -> web.Response:
+        view = parse_view(request.query, caller)
+        packed = "deflate" in request.headers.get("Accept-Encoding", "")
+        body = await self._run(lambda: _made(self._windows.look(caller, view), packed))
+        headers = {"Content-Encoding": "deflate"} if packed else {}
+        return web.Response(body=body, headers=headers, content_type="application/json")
+
+
+def _made(body: bytes, packed: bool) -> bytes:
+    return zlib.compress(body, 1) if packed else body
 
 
 async def _in_pieces(request: web.Request, body: bytes, headers: dict[str, str]) -> web.StreamResponse:

@@ -39,11 +39,11 @@ BURST = 32  # rounds of output between two looks at the state
 class Streams:
     """All that are open now."""
 
-    def __init__(self, context: Context, run: Run) -> None:
+    def __init__(self, context: Context, run: Run, prospects: Prospects) -> None:
         self._context = context
         self._run = run
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
-        self._prospects = Prospects(context)
+        self._prospects = prospects
         context.control.meters.streams = self._open.__len__
 
     async def serve(self, request: web.Request, caller: Caller, named: Reference) -> web.WebSocketResponse:

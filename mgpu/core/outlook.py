@@ -86,6 +86,11 @@ def _in_line(snapshot: Snapshot) -> Iterator[tuple[Place, PendingJob]]:
     yield from (((-job.priority, 0.0, job.submit_time, job.job_id), job) for job in snapshot.later)
 
 
+def in_line(snapshot: Snapshot) -> list[JobId]:
+    """Those that wait for their turn or for their time, the next one first."""
+    return [job.job_id for _, job in sorted(_in_line(snapshot), key=itemgetter(0))]
+
+
 def ahead_of(snapshot: Snapshot, job_id: JobId) -> int | None:
     """How many stand before it in the queue, of those that may want the same nodes; an array counts as one. None = it
     does not wait for its turn."""

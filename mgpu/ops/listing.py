@@ -40,11 +40,24 @@ Said = tuple[bytes, bytes]  # reason and detail, as JSON
 Asked = tuple[Sight, JobFilter, bool]  # whether it may be packed
 
 
-class _Row:
+class Row:
     """Of one job. `full` and `partly`: its text for those who see all of it or, `privacy:` being what it is, a part;
     made when somebody asks."""
 
-    __slots__ = ("_pieces", "full", "job", "name", "nodes", "partition", "partly", "row", "said", "user", "waits")
+    __slots__ = (
+        "_pieces",
+        "_words",
+        "full",
+        "job",
+        "name",
+        "nodes",
+        "partition",
+        "partly",
+        "row",
+        "said",
+        "user",
+        "waits",
+    )
 
     def __init__(self, job: Job, parts: Sequence[Part]) -> None:
         self.job = job
@@ -55,6 +68,7 @@ class _Row:
         self._pieces: dict[Privacy, list[bytes]] = {}
         self.said: Said | None = None  # of one that waits
         self.full = self.partly = b""
+        self._words = ""  # that may be searched
         # as the store's filters compare them
         self.user, self.name = written_out(job.user), written_out(job.spec.name)
         self.partition = written_out(job.spec.request.partition)
@@ -64,7 +78,7 @@ class _Row:
         """Why it waits; whether that is news."""
         if said == self.said:
             return False
-        self.said, self.full, self.partly = said, b"", b""
+        self.said, self.full, self.partly, self._words = said, b"", b"", ""
         return True
 
     def text(self, privacy: Privacy) -> bytes:
@@ -86,6 +100,21 @@ class _Row:
             return b"".join((pieces[0], reason, pieces[1]))
         return b"".join((pieces[0], reason, pieces[1], detail, pieces[2]))
 
+    def searched(self, known: bool, seen: bool) -> str:
+        """What may be found of it, in lower case, by one who knows whose it is, or sees all of it."""
+        if not seen:
+            return self._found_in(known, seen)
+        self._words = self._words or self._found_in(known, seen)
+        return self._words
+
+    def _found_in(self, known: bool, seen: bool) -> str:
+        row = self.row
+        reason, detail = self.said or (b"", b"")
+        told = (reason.decode(), detail.decode()) if self.waits else (row["reason"], row["detail"])
+        whose = (row["name"], row["user"]) if known else ()
+        words = (row["job_id"], *whose, row["state"], row["partition"], *self.nodes, told[0], told[1] if seen else "")
+        return " ".join(map(str, words)).lower()
+
 
 class Listing:
     """Of the jobs that have not ended. Any thread may ask."""
@@ -93,12 +122,13 @@ class Listing:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._lock = threading.Lock()
-        self._rows: dict[JobId, _Row] = {}
+        self._rows: dict[JobId, Row] = {}
         self._plan: Mapping[JobId, Wait] | None = None  # that was asked last
         self._unsaid: set[JobId] = set()  # of those that wait, it was not asked of these or did not speak of them
         self._plan_of_all: Mapping[JobId, Wait] | None = None
         self._to_ask: list[JobId] = []  # of whom a plan is to be asked anew, some at a time
         self._all_said_at = -math.inf
+        self._turn = 0  # goes on with each change
         self._true = False  # what is kept, but for what the store and the plan tell since
         self._answers: dict[Asked, bytes] = {}
         self._packers: dict[Asked, Packer] = {}
@@ -126,6 +156,17 @@ class Listing:
                 found = self._answers[asked] = self._body(asked)
             return found
 
+    def rows(self) -> tuple[int, list[Row]]:
+        """As they are now, and a number that is another after any job has changed, or what is said of it."""
+        with self._lock:
+            self._catch_up()
+            return self._turn, list(self._rows.values())
+
+    def texts(self, rows: Iterable[Row], sight: Sight) -> list[bytes]:
+        """What is told of each."""
+        with self._lock:
+            return [row.text("full" if sight.sees(row.job.uid) else sight.privacy) for row in rows]
+
     # --- what is kept -----------------------------------------------------------------------------------------------
 
     def _news(self) -> bool:
@@ -149,6 +190,7 @@ class Listing:
             fresh = self._say() or fresh
         if fresh:
             self._answers = {}
+            self._turn += 1
         self._true = True
 
     def _read(self, changed: set[JobId] | None) -> None:
@@ -157,7 +199,7 @@ class Listing:
         with self._context.store.read() as r:
             jobs = [job for job in r.jobs(wanted) if job.rest is None or job.rest]
             parts = r.parts_of_jobs(job.job_id for job in jobs)
-        rows = {job.job_id: _Row(job, parts.get(job.job_id, ())) for job in jobs}
+        rows = {job.job_id: Row(job, parts.get(job.job_id, ())) for job in jobs}
         call_by_name(self._context, [one.row for one in rows.values()], "detail")
         if changed is None:
             self._rows, self._unsaid, self._to_ask = {}, set(), []
@@ -216,7 +258,7 @@ class Listing:
     def _body(self, asked: Asked) -> bytes:
         sight, wanted, packed = asked
         allowed = sight.may_ask(wanted)
-        rows = [] if allowed is None else _chosen(self._rows.values(), allowed)
+        rows = [] if allowed is None else chosen(self._rows.values(), allowed)
         if sight.privacy == "full":
             texts = [row.full or row.text("full") for row in rows]
         else:
@@ -234,7 +276,7 @@ class Listing:
         return packer.pack(groups.items())
 
 
-def _chosen(every: Iterable[_Row], wanted: JobFilter) -> list[_Row]:
+def chosen(every: Iterable[Row], wanted: JobFilter) -> list[Row]:
     """As the store's own filter."""
     rows = list(every)
     for name in ("user", "partition", "name"):

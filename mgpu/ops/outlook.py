@@ -14,7 +14,7 @@ from mgpu.core.ask import ask_for
 from mgpu.core.dependency import NOTHING_WAITED_FOR, Verdict, judge, still_open
 from mgpu.core.limits import counts
 from mgpu.core.model import Condition, ConditionKind, Dependency, Job, JobId
-from mgpu.core.outlook import Expected, ahead_of, expected_starts, pending
+from mgpu.core.outlook import Expected, ahead_of, expected_starts, in_line, pending
 from mgpu.core.plan import Dependent, NodeView, Owner, PlacedPart, Scope, Snapshot
 from mgpu.core.schedule import plan
 from mgpu.core.sooner import sooner
@@ -45,8 +45,27 @@ class Prospects:
         self._lock = threading.Lock()
         self._at = -math.inf
         self._seen: tuple[Snapshot, Mapping[JobId, Expected]] | None = None
+        self._places: tuple[Snapshot | None, Mapping[JobId, int]] = None, {}
 
     def of(self, job_id: JobId) -> Json:
+        """How many stand before it as well."""
+        seen = self._reckoned()
+        return {"ahead": ahead_of(seen[0], job_id) if seen else None, **self.start_of(job_id)}
+
+    def start_of(self, job_id: JobId) -> Json:
+        seen = self._reckoned()
+        return told(seen[1].get(job_id) if seen else None)
+
+    def places(self) -> Mapping[JobId, int]:
+        """In the queue, of those that wait for their turn or their time; not of those that came just now."""
+        seen = self._reckoned()
+        known, places = self._places
+        if seen and seen[0] is not known:
+            found = {job_id: place for place, job_id in enumerate(in_line(seen[0]))}
+            self._places = seen[0], places if found == places else found  # the same one says that nothing has moved
+        return self._places[1]
+
+    def _reckoned(self) -> tuple[Snapshot, Mapping[JobId, Expected]] | None:
         if clock.monotonic() - self._at > FRESH_S and self._lock.acquire(blocking=False):
             try:
                 seen, policies = self._context.control.what_if()
@@ -54,10 +73,7 @@ class Prospects:
                 self._at = clock.monotonic()  # when it was done: where it takes long it is not always at it
             finally:
                 self._lock.release()
-        if self._seen is None:
-            return {"ahead": None, **told(None)}
-        snapshot, starts = self._seen
-        return {"ahead": ahead_of(snapshot, job_id), **told(starts.get(job_id))}
+        return self._seen
 
 
 def told(one: Expected | None) -> Json:
