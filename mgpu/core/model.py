@@ -93,7 +93,8 @@ class FailureClass(Word):
     PORT = "port"  # somebody else listens where its ranks were to meet; costs no retry
     NETWORK = "network"  # its ranks cannot reach each other; that node is avoided for this job only
     SUPERVISOR = "supervisor"  # somebody killed the shells that watch over the job; how it ended is not known
-    NODE_LOST = "node_lost"  # the node rebooted, or was given up, while the command may have run
+    # the node rebooted, or was given up, while the command may have run; or of several nodes some never ran it
+    NODE_LOST = "node_lost"
     STOPPED = "stopped"  # cancelled or timed out
     EXIT = "exit"  # the command's own non-zero exit
     REQUEUED = "requeued"  # the job itself wanted to be queued again

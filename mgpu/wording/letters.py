@@ -30,7 +30,7 @@ def width_of(text: str) -> int:
     import unicodedata
 
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+    return len(text) + wide - sum(unicodedata.category(letter) in ("Mn", "Me") for letter in text)
 
 
 def cut(text: str, columns: int) -> str:

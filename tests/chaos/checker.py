@@ -167,7 +167,7 @@ def _repeated(case: Case, facts: Facts) -> Iterator[Violation]:
     begun = sorted(number for number, runs in case.runs.items() if runs)
     for attempt in case.attempts:
         number, failure = attempt["attempt"], attempt["failure"]
-        if failure == "node_lost" and not _during(attempt, facts.outages):
+        if failure == "node_lost" and not _during(attempt, facts.outages) and not _apart(case, attempt):
             yield case.violation("truth about nodes", f"attempt {number} lost its node, and no node was down")
         if number not in begun[:-1]:
             continue
@@ -175,6 +175,13 @@ def _repeated(case: Case, facts: Facts) -> Iterator[Violation]:
         if not lost and not (failure == "exit" and case.plan.retries):
             why = f"{failure or 'no failure'}: {attempt['reason']}"
             yield case.violation("started once", f"attempt {number} had begun, and was followed by another ({why})")
+
+
+def _apart(case: Case, attempt: Attempt) -> bool:
+    """Of several nodes some never ran it, as where a cut kept them from the others: those that did are lost with them,
+    though no node was down."""
+    ran = {run.rank for run in case.runs.get(attempt["attempt"], ())}
+    return len(ran) < len(attempt["allocation"]) > 1
 
 
 def _one_attempt_at_a_time(case: Case) -> Iterator[Violation]:

@@ -117,6 +117,19 @@ def test_nothing_is_told_of_lost_nodes_cancels_and_limits_that_were_caused() -> 
     assert check(facts(unlaunched)) == []
 
 
+def test_ranks_that_were_kept_apart_are_lost_though_no_node_was_down() -> None:
+    """One began, and a cut link kept the other from it: begun it was, and it may be begun anew."""
+    both = [part(), part("node002", rank=1)]
+    lost = attempt(1, "node_lost", None, allocation=both)
+    shown = job(attempts=[lost, attempt(2)])
+    began = run(record(steps=1, code=None))
+    told = promises(facts(shown, began, run(record(200, attempt=2), 2), plan=plan(nodes=2)))
+    assert "truth about nodes" not in told
+    second = run(record(steps=1, code=None), node="node002", rank=1)
+    told = promises(facts(shown, began, second, run(record(200, attempt=2), 2), plan=plan(nodes=2)))
+    assert "truth about nodes" in told, "both began: then a node has to have been down"
+
+
 TWICE = record() + "\n" + record(150)
 BROKEN: dict[str, tuple[Callable[[], Facts], str]] = {
     "two jobs for one request": (

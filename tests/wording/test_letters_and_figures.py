@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgpu.wording.figures import duration, ranges
-from mgpu.wording.letters import clean, cut
+from mgpu.wording.letters import clean, cut, width_of
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_small_forms() -> None:
     assert list(map(duration, seconds)) == ["0:00", "0:59", "1:01", "1:00:00", "1-01:01:01"]
     assert ranges([5, 0, 1, 2]) == "0-2,5"
     assert [cut("模型模型", n) for n in (8, 7, 4, 1)] == ["模型模型", "模型模…", "模…", "…"]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("abc", 3), ("模型", 4), ("e\u0301", 1), ("ที่", 1), ("❤\ufe0f", 1), ("नि", 2), ("🚀", 2), ("ｱ", 1)],
+)
+def test_marks_stand_on_the_letter_before_them(text: str, columns: int) -> None:
+    assert width_of(text) == columns
