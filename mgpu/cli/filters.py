@@ -18,6 +18,11 @@ FILTERS = [
     Option("--name", "NAME", "With this name."),
 ]
 NODE = Option("-w --nodelist", "NODE", "On this node.", key="node")
+# as Slurm's commands take them too
+SHORT_STATES = {
+    "PD": "PENDING", "R": "RUNNING", "CD": "COMPLETED", "F": "FAILED", "CA": "CANCELLED", "TO": "TIMEOUT",
+    "NF": "NODE_FAIL",
+}  # fmt: skip
 LIMIT = Option("-n --limit", "N", "At most so many (100).", least=1)
 
 
@@ -27,7 +32,8 @@ def query(given: dict[str, Any]) -> dict[str, str]:
     if given.get("me"):  # the master knows who we are there; here we may have another name
         wanted["me"] = "1"
     if "states" in wanted:
-        wanted["states"] = wanted["states"].upper()
+        words = (word.strip() for word in wanted["states"].upper().split(","))
+        wanted["states"] = ",".join(SHORT_STATES.get(word, word) for word in words)
     return wanted
 
 

@@ -20,7 +20,7 @@ COMMANDS = {
     "srun": ("mgpu.cli.srun:srun", "Run a job in the foreground."),
     "submit": ("mgpu.cli.submit:submit", "Queue a job and return."),
     "queue": ("mgpu.cli.queue:queue", "Jobs that wait or run."),
-    "history": ("mgpu.cli.queue:history", "Jobs that ended."),
+    "history": ("mgpu.cli.history:history", "Jobs that ended."),
     "show": ("mgpu.cli.show:show", "All about a job or a node."),
     "why": ("mgpu.cli.why:why", "Why a job waits."),
     "logs": ("mgpu.cli.logs:logs", "What jobs wrote."),

@@ -1,18 +1,18 @@
-"""mgpu queue and history: jobs as a table."""
+"""mgpu queue jobs that wait or run, as a table."""
 
 from __future__ import annotations
 
 from mgpu import clock
-from mgpu.cli.filters import FILTERS, LIMIT, NODE, query
+from mgpu.cli.filters import FILTERS, NODE, query
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option, command
-from mgpu.cli.text import table, terminal_columns
+from mgpu.cli.text import table
 from mgpu.client.http import with_query
 from mgpu.lean_typing import Any
 from mgpu.wording.figures import duration, local_time
 from mgpu.wording.jobs import ACTIVE, expected_on, place_or_reason, ran_for, shown_id
 
-QUEUE_EXAMPLES = """
+EXAMPLES = """
 Examples:
   mgpu queue --me                 your own jobs
   mgpu queue --states PENDING     those that wait; the last column says why
@@ -20,15 +20,9 @@ Examples:
   mgpu queue -w gpu01 --json
 """
 START = Option("--start", "", "When and where waiting jobs are expected to start.")
-HISTORY_EXAMPLES = """
-Examples:
-  mgpu history --me               your own last jobs
-  mgpu history --states FAILED,TIMEOUT -n 20
-"""
-NARROW = 100  # columns
 
 
-@command(*FILTERS, NODE, START, examples=QUEUE_EXAMPLES)
+@command(*FILTERS, NODE, START, examples=EXAMPLES)
 def queue(session: Session, /, start: bool, **given: Any) -> None:
     """List the jobs that wait or run; --start tells who is next."""
     if start:
@@ -75,33 +69,4 @@ def queue_row(job: dict[str, Any], now: float) -> tuple[str, ...]:
         duration(ran_for(job, now)),
         str(job.get("gpus", "")),
         place_or_reason(job),
-    )
-
-
-@command(*FILTERS, NODE, LIMIT, examples=HISTORY_EXAMPLES)
-def history(session: Session, /, limit: int | None, **given: Any) -> None:
-    """List the jobs that ended, the latest last."""
-    answer = session.call("GET", with_query("/v1/jobs", scope="ended", limit=limit or 100, **query(given)))
-    if session.json:
-        session.print_json(answer)
-        return
-    narrow = 0 < terminal_columns() < NARROW
-    rows = [history_row(job, narrow) for job in answer["jobs"]]
-    headers = ("JOBID", "NAME", "USER", "STATE", "EXIT", "TIME", "GPUS", "ENDED", "NODE:GPU (REASON)")
-    session.print_lines(table(headers, rows, right=(0, 4, 5, 6), shrink=((1, 12), (8, 12), (1, 6))))
-
-
-def history_row(job: dict[str, Any], narrow: bool) -> tuple[str, ...]:
-    """`narrow`: the time of its end without year and seconds."""
-    code, ended = job.get("exit_code"), local_time(job.get("end_time"))
-    return (
-        shown_id(job),
-        job.get("name") or "",
-        job.get("user") or "",
-        "CANCELLED" if job.get("array_rest") else job["state"],
-        "-" if code is None else str(code),
-        duration(ran_for(job, 0.0)),
-        str(job.get("gpus", "")),
-        ended[5:16] if narrow and len(ended) > 16 else ended,
-        "(cancelled before they began)" if job.get("array_rest") else place_or_reason(job),
     )

@@ -19,6 +19,7 @@ from mgpu.ops.login import logins
 from mgpu.ops.named import call_by_name
 from mgpu.ops.privacy import Sight, sight_of
 from mgpu.ops.render import Json
+from mgpu.ops.since import moment_asked
 from mgpu.store.filters import JobFilter, Scope
 
 SCOPES = ("active", "ended", "all")
@@ -27,8 +28,8 @@ MOST = 100_000
 MOST_NAMES = 300
 
 
-def list_jobs(context: Context, caller: Caller, wanted: JobFilter, start: bool = False) -> Json:
-    """`start`: also when and where each that waits is expected to start."""
+def list_jobs(context: Context, caller: Caller, wanted: JobFilter, start: bool = False, attempts: bool = False) -> Json:
+    """`start`: also when and where each that waits is expected to start; `attempts`: also each attempt of each."""
     sight = sight_of(context, caller)
     allowed = sight.may_ask(wanted)
     if allowed is None:
@@ -36,8 +37,12 @@ def list_jobs(context: Context, caller: Caller, wanted: JobFilter, start: bool =
     with context.store.read() as r:
         jobs = r.jobs(allowed)
         parts = r.parts_of_jobs(job.job_id for job in jobs)
+        tried = r.attempts_of_jobs(job.job_id for job in jobs) if attempts else {}
     waits = context.control.waits()
     rows = [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]
+    if attempts:
+        for job, row in zip(jobs, rows, strict=True):
+            row["attempts"] = [render.attempt(one, its_parts) for one, its_parts in tried.get(job.job_id, ())]
     call_by_name(context, rows, "detail")
     rows = [sight.of(job, row) for job, row in zip(jobs, rows, strict=True)]
     if start:
@@ -158,6 +163,8 @@ def parse_filter(query: Mapping[str, str], caller: Caller) -> JobFilter:
         name=query.get("name", ""),
         states=parse_states(query.get("states", "")),
         named=_parse_names(query.get("ids", "")),
+        since=moment_asked(query, "since"),
+        until=moment_asked(query, "until"),
         limit=parse_count("limit", limit, MOST) if limit else None,
     )
 

@@ -137,6 +137,8 @@ class Listing:
         """None = it is for the store to find."""
         if wanted.scope != "active" or wanted.named or wanted.ids or wanted.gone:
             return None
+        if wanted.since is not None or wanted.until is not None:
+            return None
         return sight_of(self._context, caller), wanted, packed
 
     def kept(self, asked: Asked) -> bytes | None:

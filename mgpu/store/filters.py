@@ -25,8 +25,9 @@ Scope = Literal["active", "ended", "all"]
 class JobFilter:
     """Which jobs. Empty = not filtered by that. `node` = the current or last attempt has a part there; `ids` are rows'
     numbers, `named` is what somebody calls jobs. `limit` keeps the oldest of the active jobs, else the newest: of
-    those that ended the last to do so. `gone`: where CANCELLED is among the states, arrays as well that are in another,
-    of which tasks were cancelled before they began."""
+    those that ended the last to do so. `since`, `until`: those that ended then or later, or before that; what has not
+    ended will do so later than any `since`. `gone`: where CANCELLED is among the states, arrays as well that are in
+    another, of which tasks were cancelled before they began."""
 
     scope: Scope = "active"
     user: str = ""
@@ -38,6 +39,8 @@ class JobFilter:
     named: tuple[Reference, ...] = ()
     limit: int | None = None
     gone: bool = False
+    since: float | None = None
+    until: float | None = None
 
 
 def given_jobs() -> ScalarSelect[Any] | Select[Any]:
@@ -64,6 +67,7 @@ def conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
         conditions.append(column.job_id.in_(given_jobs().params(ids=each_of(wanted.ids))))
     else:
         conditions.append(or_(_SHOWS_ITSELF, *with_gone))
+    conditions += _ended_between(wanted)
     if wanted.node:
         part = tables.parts.c
         there = select(part.rank).where(
@@ -71,6 +75,15 @@ def conditions(wanted: JobFilter) -> list[ColumnElement[bool] | Any]:
         )
         conditions.append(there.exists())
     return conditions
+
+
+def _ended_between(wanted: JobFilter) -> list[Any]:
+    end, found = tables.jobs.c.end_time, []
+    if wanted.since is not None:
+        found.append(end >= wanted.since if wanted.scope == "ended" else or_(end >= wanted.since, tables.ACTIVE))
+    if wanted.until is not None:
+        found.append(and_(end < wanted.until, tables.ENDED))
+    return found
 
 
 def _is_named(named: Reference) -> ColumnElement[bool]:

@@ -79,7 +79,8 @@ _PARTS_OF_OPEN_ATTEMPTS = Statement(
 _CURRENT_PARTS = Statement(
     _parts.join(tables.jobs, and_(_p.job_id == _j.job_id, _p.attempt == _j.attempt)).where(_j.job_id.in_(given_jobs()))
 )
-
+_GIVEN_ATTEMPTS = Statement(_attempts.where(_a.job_id.in_(given_jobs())))
+_GIVEN_PARTS = Statement(_parts.where(_p.job_id.in_(given_jobs())))
 
 _USED = Statement(
     select(
@@ -243,6 +244,17 @@ class Reader:
         found: dict[JobId, list[Part]] = {}
         for part in self._all(Part, _CURRENT_PARTS, ids=each_of(job_ids)):
             found.setdefault(part.job_id, []).append(part)
+        return found
+
+    def attempts_of_jobs(self, job_ids: Iterable[JobId]) -> dict[JobId, list[tuple[Attempt, list[Part]]]]:
+        """All attempts of each with their parts, the first of them first; a job without an attempt is absent."""
+        ids = each_of(job_ids)
+        parts: dict[tuple[JobId, int], list[Part]] = {}
+        for part in self._all(Part, _GIVEN_PARTS, ids=ids):
+            parts.setdefault((part.job_id, part.attempt), []).append(part)
+        found: dict[JobId, list[tuple[Attempt, list[Part]]]] = {}
+        for one in self._all(Attempt, _GIVEN_ATTEMPTS, ids=ids):
+            found.setdefault(one.job_id, []).append((one, parts.get((one.job_id, one.number), [])))
         return found
 
     def holds(self) -> dict[tuple[NodeName, DeviceUuid], tuple[JobId, int]]:

@@ -206,6 +206,25 @@ def ran_for(job: dict[str, Any], now: float) -> float:
     return (epoch(job.get("end_time")) or now) - start if start is not None else 0.0
 
 
+def elapsed(job: dict[str, Any], now: float) -> float:
+    """Seconds; of one that ended without anybody knowing when, 0."""
+    return max(ran_for(job, now if job["state"] in ACTIVE else 0.0), 0.0)
+
+
+def waited_for(job: dict[str, Any], now: float) -> float | None:
+    """Seconds from its submission, or the end of its attempt before (`waits_since`), to its start; of one that never
+    began, to its end. None = it is not known."""
+    since = epoch(job.get("waits_since") or job.get("submit_time"))
+    until = epoch(job.get("start_time") or job.get("end_time")) or now
+    return None if since is None else max(until - since, 0.0)
+
+
+def ended_state(job: dict[str, Any]) -> str:
+    """What stands for the tasks of an array that never began were cancelled, however the others ended."""
+    waits = job["state"] in ACTIVE
+    return "CANCELLED" if job.get("array_rest") and not waits else str(job["state"])
+
+
 def place_or_reason(job: dict[str, Any]) -> str:
     place = "" if job["state"] == "PENDING" else placed(job)
     reason = "" if told_by_exit_code(job) else why(job)

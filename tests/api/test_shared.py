@@ -12,8 +12,9 @@ from mgpu.core.errors import NotAllowed, RequestError
 from mgpu.core.logins import Logins
 from mgpu.core.model import JobId
 from mgpu.ops import audit, cancel, jobs, nodes, preflight, reload, status
-from mgpu.ops.audit import TOLD_ONE_BY_ONE, parse_since
+from mgpu.ops.audit import TOLD_ONE_BY_ONE
 from mgpu.ops.context import Caller
+from mgpu.ops.since import parse_since
 from mgpu.store.filters import JobFilter
 from tests.api.conftest import submission
 

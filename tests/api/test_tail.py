@@ -10,7 +10,7 @@ import pytest
 from mgpu.client import http
 from mgpu.core.errors import RequestError
 from mgpu.core.model import AttemptState, JobState
-from mgpu.ops.tail import parse_since
+from mgpu.ops.since import parse_since
 from tests.api.test_stream import end, messages, run, until_state
 
 ZONE = timezone(timedelta(hours=2))
@@ -45,7 +45,9 @@ def test_since_is_a_moment_or_so_long_ago(text: str, moment: str) -> None:
     assert since(text) == moment
 
 
-@pytest.mark.parametrize("text", ["", "soon", "10x", "25:00", "2026-13-01", "10 m", "-5m", "now+1hour", "Z", "9" * 12])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "10x", "25:00", "2026-13-01", "10 mo m", "-5m", "now+1hour", "Z", "9" * 12]
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match=r"^--since '.*' cannot be read: write 10m, "):
         since(text)

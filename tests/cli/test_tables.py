@@ -85,34 +85,6 @@ def test_json_is_the_masters_document(peer: Peer, mgpu: Callable) -> None:
     assert json.loads(ran.out) == {"jobs": JOBS} and "\x1b" not in ran.out
 
 
-def test_history(peer: Peer, mgpu: Callable) -> None:
-    ended = {"start_time": "2026-01-01T11:00:00Z", "end_time": "2026-01-01T11:30:00Z"}
-    jobs = [job("COMPLETED", exit_code=0, **ended), job("CANCELLED", job_id=18, allocation=[], detail="by bob")]
-    never = {"reason": "DependencyNeverSatisfied", "detail": "job 17 had to fail"}  # a word that people look for
-    jobs.append(job("CANCELLED", job_id=19, allocation=[], **never))
-    peer.answers["GET", "/v1/jobs"] = {"jobs": jobs}
-    out = mgpu("history", "-n", "5").out.splitlines()
-    assert out[0] == "JOBID  NAME   USER   STATE      EXIT   TIME  GPUS  ENDED                NODE:GPU (REASON)"
-    assert out[1].startswith("   17  train  alice  COMPLETED     0  30:00     2  ") and out[1].endswith("  gpu01:0-1")
-    assert out[2].split() == ["18", "train", "alice", "CANCELLED", "-", "0:00", "2", "-", "(by", "bob)"]
-    assert out[3].endswith("(DependencyNeverSatisfied: job 17 had to fail)")
-    assert peer.paths() == ["/v1/jobs?scope=ended&limit=5"]
-
-
-def test_history_on_a_narrow_terminal(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    ended = {"start_time": "2026-01-01T11:00:00Z", "end_time": "2026-01-01T11:30:00Z"}
-    failed = {"reason": "NonZeroExitCode", "detail": "exit code 3 on gpu01", "exit_code": 3, **ended}
-    part = job("FAILED")["allocation"][0]
-    several = [part, {**part, "rank": 1, "node": "gpu02"}]
-    peer.answers["GET", "/v1/jobs"] = {"jobs": [job("FAILED", **failed), job("FAILED", allocation=several, **failed)]}
-    assert mgpu("history").out == (
-        "JOBID  NAME   USER   STATE   EXIT   TIME  GPUS  ENDED        NODE:GPU (REASON)\n"
-        "   17  train  alice  FAILED     3  30:00     2  01-01 11:30  gpu01:0-1\n"
-        "   17  train  alice  FAILED     3  30:00     2  01-01 11:30  gpu01:0-1 gpu02:0-…\n"
-    )
-
-
 def gpu(index: int | None, state: str, **more: Any) -> dict[str, Any]:
     return {
         "index": index, "uuid": f"GPU-{index}", "name": "NVIDIA A100", "memory_total_mib": 81920,
