@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import mgpu
 from mgpu.cli.session import Session
-from mgpu.cli.show import plain
 from mgpu.cli.syntax import command
 from mgpu.lean_typing import Any
+from mgpu.wording.details import plain
 from mgpu.wording.figures import duration, local_time
 from mgpu.wording.letters import clean
 

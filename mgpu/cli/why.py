@@ -6,8 +6,8 @@ from mgpu.cli.filters import job_path
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import table, terminal_columns
-from mgpu.lean_typing import Any
-from mgpu.wording.figures import in_local_time, local_time
+from mgpu.wording.details import until_words
+from mgpu.wording.figures import in_local_time
 from mgpu.wording.jobs import prospects
 from mgpu.wording.jobs import why as reason_of
 from mgpu.wording.letters import clean
@@ -38,19 +38,11 @@ def why(session: Session, /, job_id: str) -> None:
         lines += table(("NODE", "REASON"), wrapped(rows), shrink=((0, 12),), indent="  ")
     holders = answer.get("holders") or ()
     if holders:
-        shown = [(str(one["job_id"]), clean(one["user"]), _until(one)) for one in holders[:MOST_HOLDERS]]
+        shown = [(str(one["job_id"]), clean(one["user"]), until_words(one)) for one in holders[:MOST_HOLDERS]]
         lines += table(("JOB", "USER", "ENDS"), shown, right=(0,), indent="  ")
         if len(holders) > MOST_HOLDERS:
             lines.append(f"  and {len(holders) - MOST_HOLDERS} more")
     session.print_lines([*lines, *prospects(answer)])
-
-
-def _until(holder: dict[str, Any]) -> str:
-    """When the GPUs that it holds come back."""
-    if holder["gpus_until"] is None:
-        return "nobody can tell: it is out of sight, or nobody asks how long jobs run"
-    until = local_time(holder["gpus_until"])
-    return f"{until} at the latest" if holder["time_limit_s"] is not None else f"{until} is assumed: it has no limit"
 
 
 def wrapped(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
