@@ -6,6 +6,8 @@ from mgpu import clock
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import colourful, painted, table, terminal_columns
+from mgpu.cli.watch import EVERY, WATCH, look
+from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
 from mgpu.wording.figures import count, duration, epoch, gib, gpu_label
 from mgpu.wording.letters import clean
@@ -16,6 +18,7 @@ Examples:
   mgpu nodes
   mgpu nodes gpu[01-16]      these alone
   mgpu nodes -s              a line for each node, and their sum
+  mgpu nodes -s -i 5         the same again every five seconds, until ^C
   mgpu nodes --json
 """
 ROOMY_COLUMNS = 100
@@ -25,23 +28,35 @@ HEADERS = ("GPU", "NAME", "MEMORY GiB", "UTIL", "STATE", "WHO / WHY")
 @command(
     Argument("names", "[NODE]...", "*"),
     Option("-s --summarize", "", "A line for each node, and their sum."),
+    WATCH,
+    EVERY,
     examples=EXAMPLES,
 )
-def nodes(session: Session, /, names: tuple[str, ...], summarize: bool) -> int:
+def nodes(session: Session, /, names: tuple[str, ...], summarize: bool, **given: Any) -> int:
     """List the nodes and their GPUs, or those named: what is free, what is taken, and by whom."""
-    answer = session.call("GET", "/v1/nodes")
-    wrong = None
-    if names:
+    missing: list[MasterError] = []
+    watched = given["watch"] or given["iterate"]
+
+    def chosen(answer: dict[str, Any]) -> dict[str, Any]:
+        if not names:
+            return answer
         from mgpu.cli.meant import only
 
-        answer["nodes"], wrong = only(answer["nodes"], names)
-    if session.json:
-        session.print_json(answer)
-    elif answer["nodes"] or not wrong:
-        session.print_lines((summarized if summarize else node_lines)(answer["nodes"]))
-    if wrong:
-        session.print_error(wrong)
-    return wrong.exit_code if wrong else 0
+        there, wrong = only(answer["nodes"], names)
+        if wrong and not (there or session.json):
+            raise wrong
+        missing[:] = [wrong] if wrong else []
+        return {**answer, "nodes": there}
+
+    def lines(answer: dict[str, Any]) -> list[str]:
+        told = ["", clean(missing[0].message)] if missing and watched else []
+        return [*(summarized if summarize else node_lines)(answer["nodes"]), *told]
+
+    status = look(session, "/v1/nodes", lines, given, chosen)
+    if missing and not status:
+        session.print_error(missing[0])
+        return missing[0].exit_code
+    return status
 
 
 def summarized(all_nodes: list[dict[str, Any]]) -> list[str]:

@@ -7,6 +7,7 @@ from mgpu.cli.filters import FILTERS, NODE, query
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import table
+from mgpu.cli.watch import EVERY, WATCH, look
 from mgpu.client.http import with_query
 from mgpu.lean_typing import Any
 from mgpu.wording.figures import duration, local_time
@@ -17,36 +18,33 @@ Examples:
   mgpu queue --me                 your own jobs
   mgpu queue --states PENDING     those that wait; the last column says why
   mgpu queue --start              when and where those that wait will start
+  mgpu queue --watch -u ann       again every two seconds, until ^C
   mgpu queue -w gpu01 --json
 """
 START = Option("--start", "", "When and where waiting jobs are expected to start.")
 
 
-@command(*FILTERS, NODE, START, examples=EXAMPLES)
-def queue(session: Session, /, start: bool, **given: Any) -> None:
+@command(*FILTERS, NODE, START, WATCH, EVERY, examples=EXAMPLES)
+def queue(session: Session, /, start: bool, **given: Any) -> int:
     """List the jobs that wait or run; --start tells who is next."""
-    if start:
-        expected(session, given)
-        return
     wanted = query(given)
+    if start:
+        path = with_query("/v1/jobs", scope="active", start="1", **{**wanted, "states": "PENDING"})
+        return look(session, path, expected_lines, given)
     ended = set(wanted.get("states", "").split(",")) - {*ACTIVE, ""}
-    answer = session.call("GET", with_query("/v1/jobs", scope="all" if ended else "active", **wanted))
-    if session.json:
-        session.print_json(answer)
-        return
+    path = with_query("/v1/jobs", scope="all" if ended else "active", **wanted)
+    return look(session, path, queue_lines, given)
+
+
+def queue_lines(answer: dict[str, Any]) -> list[str]:
     now = clock.now()
     rows = [queue_row(job, now) for job in answer["jobs"]]
     headers = ("JOBID", "NAME", "USER", "STATE", "TIME", "GPUS", "NODE:GPU (REASON)")
-    session.print_lines(table(headers, rows, right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6))))
+    return table(headers, rows, right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6)))
 
 
-def expected(session: Session, given: dict[str, Any]) -> None:
+def expected_lines(answer: dict[str, Any]) -> list[str]:
     """Those that wait, the next to start first. If nobody comes or ends early: so the plan is now."""
-    wanted = {**query(given), "states": "PENDING"}
-    answer = session.call("GET", with_query("/v1/jobs", scope="active", start="1", **wanted))
-    if session.json:
-        session.print_json(answer)
-        return
     jobs = sorted(answer["jobs"], key=lambda job: job["expected_start"] or "~")  # else by number
     headers = ("JOBID", "NAME", "USER", "GPUS", "START", "NODE:GPU (REASON)")
     rows = [
@@ -57,7 +55,7 @@ def expected(session: Session, given: dict[str, Any]) -> None:
         )
         for job in jobs
     ]
-    session.print_lines(table(headers, rows, right=(0, 3), shrink=((1, 12), (5, 12), (1, 6))))
+    return table(headers, rows, right=(0, 3), shrink=((1, 12), (5, 12), (1, 6)))
 
 
 def queue_row(job: dict[str, Any], now: float) -> tuple[str, ...]:
