@@ -11,7 +11,7 @@ from mgpu.cli.watch import EVERY, WATCH, look
 from mgpu.client.http import with_query
 from mgpu.lean_typing import Any
 from mgpu.wording.figures import duration, local_time
-from mgpu.wording.jobs import ACTIVE, expected_on, place_or_reason, ran_for, shown_id
+from mgpu.wording.jobs import ACTIVE, expected_on, idle_words, place_or_reason, ran_for, shown_id
 
 EXAMPLES = """
 Examples:
@@ -66,5 +66,5 @@ def queue_row(job: dict[str, Any], now: float) -> tuple[str, ...]:
         job["state"],
         duration(ran_for(job, now)),
         str(job.get("gpus", "")),
-        place_or_reason(job),
+        " ".join(filter(None, (place_or_reason(job), f"({idle})" if (idle := idle_words(job, now)) else ""))),
     )

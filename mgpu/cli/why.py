@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from mgpu import clock
 from mgpu.cli.filters import job_path
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.text import table, terminal_columns
 from mgpu.wording.details import until_words
-from mgpu.wording.figures import in_local_time
-from mgpu.wording.jobs import prospects
+from mgpu.wording.figures import in_local_time, local_time
+from mgpu.wording.jobs import idle_words, prospects
 from mgpu.wording.jobs import why as reason_of
 from mgpu.wording.letters import clean
 
@@ -33,6 +34,8 @@ def why(session: Session, /, job_id: str) -> None:
         return
     because = clean(reason_of(answer))
     lines = [f"job {answer['job_id']} {clean(answer['state'])}" + (f": {because}" if because else "")]
+    if idle := idle_words(answer, clock.now()):
+        lines.append(f"  {idle}: its GPUs do nothing since {local_time(answer['idle_since'])}")
     rows = [(clean(each["node"]), in_local_time(clean(each["reason"]))) for each in answer.get("nodes") or ()]
     if rows:
         lines += table(("NODE", "REASON"), wrapped(rows), shrink=((0, 12),), indent="  ")

@@ -38,6 +38,7 @@ from mgpu.core.fairshare import FairShare
 from mgpu.core.logins import Logins
 from mgpu.core.model import NodeName
 from mgpu.core.plan import AccountFacts, NodeFacts
+from mgpu.core.usage import IdleRule
 
 
 def load(path: Path | None) -> Config:
@@ -245,6 +246,8 @@ def _config(
         ship_max=settings.ship.max_size,
         keep_jobs_s=settings.retention.jobs,
         keep_output_s=settings.retention.output,
+        keep_samples_s=settings.retention.samples,
+        idle=IdleRule(settings.idle.after, settings.idle.below),
         notify=_notify(settings),
         log_format=settings.log.format,
         external=external_policy(settings.external),

@@ -16,6 +16,7 @@ from mgpu.core.logins import Logins
 from mgpu.core.model import NodeName
 from mgpu.core.plan import NO_LIMITS, AccountFacts, Bounds, ExternalPolicy, Limits, NodeFacts, PartitionFacts
 from mgpu.core.ports import PORTS
+from mgpu.core.usage import COARSE_KEPT_S, IdleRule
 
 Privacy = Literal["full", "names", "none"]
 
@@ -127,6 +128,8 @@ class Config:
     ship_max: int = SHIP_MAX  # bytes of the files of a shipped tree, 0 = any
     keep_jobs_s: float = inf  # of jobs that ended, with their output
     keep_output_s: float = inf
+    keep_samples_s: float = COARSE_KEPT_S
+    idle: IdleRule = field(default_factory=IdleRule)
     notify: Notify | None = None
     log_format: Literal["text", "json"] = "text"
     external: ExternalPolicy = field(default_factory=ExternalPolicy)

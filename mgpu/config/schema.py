@@ -35,6 +35,7 @@ from mgpu.config.values import (
     PortRange,
     Program,
     RemotePath,
+    SamplesS,
     Seconds,
     SecondsOrNever,
     SizeBytes,
@@ -44,6 +45,7 @@ from mgpu.config.values import (
 )
 from mgpu.core.plan import DESKTOP, Limits
 from mgpu.core.ports import PORTS
+from mgpu.core.usage import COARSE_KEPT_S, IdleRule
 
 
 class Section(BaseModel):
@@ -264,6 +266,14 @@ class Notices(Section):
 class Retention(Section):
     jobs: SecondsOrNever = inf
     output: SecondsOrNever = inf
+    samples: SamplesS = COARSE_KEPT_S
+
+
+class Idle(Section):
+    """A job that holds GPUs and does nothing with them; `after: never` = nobody is told."""
+
+    after: SecondsOrNever = IdleRule().after_s
+    below: Annotated[Whole, Field(ge=1, le=100)] = IdleRule().below
 
 
 class Log(Section):
@@ -292,6 +302,7 @@ class Settings(Section):
     log: Log = Log()
     notify: Notices | None = None
     retention: Retention = Retention()
+    idle: Idle = Idle()
     external: External = External()
     maintenance: Maintenance = []
 

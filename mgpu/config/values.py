@@ -261,6 +261,7 @@ Users = Annotated[dict[Annotated[str, reading(_whose)], Login], AfterValidator(_
 Environment = dict[Annotated[str, reading(_variable)], Annotated[str, BeforeValidator(_given)]]
 Seconds = Annotated[float, reading(times.seconds), Field(gt=0)]
 SecondsOrNever = Annotated[float, reading(times.seconds_or_never), Field(gt=0)]
+SamplesS = Annotated[float, reading(times.seconds), Field(ge=86_400, le=400 * 86_400)]
 SizeBytes = Annotated[int, reading(_size)]
 LimitS = Annotated[int | None, reading(_limit)]
 PlanningS = Annotated[int, reading(_planning)]

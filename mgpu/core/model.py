@@ -342,6 +342,7 @@ class Part:
     reason: str = ""
     lost_since: float | None = None
     collected: bool = False
+    idle_since: float | None = None  # it holds GPUs and does nothing with them (see core.usage), for long enough to say
 
     @property
     def key(self) -> PartKey:

@@ -9,6 +9,7 @@ from mgpu.core.model import Audit, Job, JobState
 SUBMITTED = "submit"
 INVALID = "dependency never satisfied"
 PERCENT = "time limit {} %"  # of it has passed
+IDLE = "idle"  # it holds GPUs and does nothing with them
 
 # event -> the row that tells it
 _ROWS = {
@@ -16,6 +17,7 @@ _ROWS = {
     "started": STARTED,
     "requeued": REQUEUED,
     "invalid_depend": INVALID,
+    "idle": IDLE,
     **{f"time_limit_{share}": PERCENT.format(share) for share in SHARES},
     "node_up": "node UP",
     "node_down": "node DOWN",
@@ -26,7 +28,7 @@ _ROWS = {
 _EVENTS = {row: event for event, row in _ROWS.items()}
 _FAILING = {f"{ENDED}: {state}" for state in (JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL)}
 EVENTS = (
-    *("queued", "started", "ended", "failed", "requeued"),
+    *("queued", "started", "ended", "failed", "requeued", "idle"),
     *("node_up", "node_down", "node_draining", "node_drained", "node_resumed"),
 )
 

@@ -40,6 +40,7 @@ from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
 from mgpu.master.residue import Residues
 from mgpu.master.retention import Retention
+from mgpu.master.sampling import Sampler
 from mgpu.master.signalling import Signaller
 from mgpu.master.space import Space
 from mgpu.master.spawning import Spawner
@@ -120,6 +121,7 @@ class Master:
         self._edited = Edited(config)
         self._outdated = Outdated()
         self._retention = Retention(store, spool, config, threads, clock, wake)
+        self._sampler = Sampler(store, config, threads, clock)
         self._space = Space(store.path.parent)
         self._measure()
         self._busy_at = self._moved_at = self._clock.monotonic()
@@ -143,6 +145,7 @@ class Master:
                 self._nodes[name] = node
                 link.remember(node.observation)
         self.attendance.load()
+        self._sampler.load()
         with self._store.read() as reader:
             self._dispatch.refresh(Board.read(reader))
 
@@ -185,6 +188,7 @@ class Master:
         board = self._absorb(self._backlog)
         self._dispatch.refresh(board)
         self._follow_up(self._backlog, board)
+        self._sampler.follow(self._backlog, board, self._dispatch.views)
         self._backlog = []
         now, monotonic = self._clock.now(), self._clock.monotonic()
         board = self._dispatch.plan(board, now)
@@ -202,7 +206,7 @@ class Master:
         due += [self._realiser.realise(board, answering, now, monotonic)]
         due += [self._spawner.tend(board, monotonic)]
         due += [self._probing.begin(monotonic, up), self._dispatch.due, alone]
-        due += [self._retention.tend(monotonic)]
+        due += [self._retention.tend(monotonic), self._sampler.tend(monotonic)]
         self._realiser.forget(board)
         self._look_for_changes(monotonic)
         if any(True for _ in board) or self._dispatch.waits:
@@ -365,6 +369,7 @@ class Master:
     def close(self) -> None:
         self._collector.close()
         self._links.close()
+        self._sampler.close()
 
 
 def _wanted(message: Message) -> bool:

@@ -1,4 +1,4 @@
-"""What is kept of jobs that ended, and for how long: rows and output go in small pieces, beside the passes.
+"""What is kept of jobs that ended and of what GPUs did, and for how long: it goes in small pieces, beside the passes.
 
 An hour's look begins with all folders of the spool; then piece follows piece, with pauses in which others write.
 """
@@ -13,11 +13,12 @@ from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core.errors import StoreError
 from mgpu.core.model import Audit, JobId
+from mgpu.core.usage import COARSE_S, FINE_KEPT_S, FINE_S
 from mgpu.master.absorb import WHO
 from mgpu.master.use import REMEMBERED
 from mgpu.master.worker import Threads
 from mgpu.ops.output import REMOVED
-from mgpu.store import pruning
+from mgpu.store import pruning, samples
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
 
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 PERIOD_S = 3600.0
 PAUSE_S = 0.5
 PIECE = 100  # jobs
+BUCKETS = 1000  # likewise, of samples
 
 
 class Retention:
@@ -46,7 +48,9 @@ class Retention:
         self._threads = threads
         self._clock = clock
         self._wake = wake
-        self._due = clock.monotonic() + PAUSE_S if min(self._jobs_s, self._output_s) < inf else inf
+        self._of_jobs = min(self._jobs_s, self._output_s) < inf
+        self._buckets_s = {FINE_S: FINE_KEPT_S, COARSE_S: config.keep_samples_s}
+        self._due = clock.monotonic() + PAUSE_S
         self._busy = False
         self._folders: list[JobId] = []
         self._removed = 0
@@ -73,8 +77,9 @@ class Retention:
     def piece(self) -> bool:
         """Whether there is more. Raises StoreError."""
         more = self._jobs_s < inf and self._remove_jobs()
-        if not more:
+        if not more and self._of_jobs:
             more = self._remove_output()
+        more = more or self._remove_samples()
         if not more and self._removed:
             log.info("retention: %d jobs that ended long ago were removed", self._removed)
             self._removed = 0
@@ -96,6 +101,17 @@ class Retention:
         for job_id in removed:
             self._spool.forget(job_id)
         return True
+
+    def _remove_samples(self) -> bool:
+        now = self._clock.now()
+        with self._store.read() as reader:
+            gone = samples.outdated(reader, now, self._buckets_s, BUCKETS)
+        if not gone:
+            return False
+        with self._store.write() as writer:
+            samples.remove(writer, gone)
+            samples.forget_devices(writer, now - max(self._buckets_s.values()) - samples.DAY_S)
+        return len(gone) == BUCKETS
 
     def _remove_output(self) -> bool:
         """Also that of jobs which are gone, should we have ended in between."""

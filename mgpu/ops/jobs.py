@@ -12,6 +12,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.model import AttemptState, Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
+from mgpu.core.usage import job_idle_since
 from mgpu.ops import outlook, render
 from mgpu.ops.arrays import find, first_that_waits, is_next
 from mgpu.ops.context import Caller, Context
@@ -125,6 +126,8 @@ def _why(context: Context, sight: Sight, job: Job, parts: list[Part], first: boo
     if not job.detail:
         answer["detail"] = _where(context, job, parts) if job.state is JobState.RUNNING else _how_it_ended(job)
     answer["nodes"] = [{"node": part.node, "reason": part.reason} for part in parts if part.reason]
+    if job.state is JobState.RUNNING:
+        answer["idle_since"] = render.moment(job_idle_since(parts))
     return answer
 
 

@@ -15,6 +15,7 @@ from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Obser
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait, Window
 from mgpu.core.retry import decisive
 from mgpu.core.shape import shape_of
+from mgpu.core.usage import job_idle_since
 from mgpu.core.views import NO_INDEX
 
 Json = dict[str, Any]
@@ -74,6 +75,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "held": value.held,
         "dependency": render_dependency(value.spec.dependency) if value.spec.dependency else "",
         "begin": moment(value.not_before) if pending and value.not_before > 0 else None,
+        "idle_since": moment(job_idle_since(parts)) if value.state is JobState.RUNNING else None,
         **_array(value),
         **_tree(value.spec.tree),
     }

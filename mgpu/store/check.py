@@ -9,8 +9,10 @@ from pathlib import Path
 from mgpu.core import codec
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.core.model import JobSpec
+from mgpu.core.usage import COARSE_S, FINE_S
 from mgpu.store import tables
 from mgpu.store.copies import faults, opened, schema_of
+from mgpu.store.samples import unpack
 
 MOST = 20  # of each kind are told
 RESTORE = "docs/operation.md says how a backup is put in its place"
@@ -57,6 +59,11 @@ _RULES = {
         AND seq < (SELECT coalesce(max(job_id), 0) FROM jobs)""",
         "the next job would be {0} + 1, and there is a job {1}",
     ),
+    "samples": (
+        f"""SELECT node, length_s, start FROM samples WHERE length_s NOT IN ({FINE_S}, {COARSE_S})
+        OR start % length_s <> 0 OR node NOT IN (SELECT node FROM sampled_devices)""",
+        "a sample of {0}, of {1} s from {2}, is of no GPU or length that is known",
+    ),
     "identity": ("SELECT count(*) FROM meta HAVING count(*) <> 1", "there are {0} identities of this database, not 1"),
 }
 
@@ -85,6 +92,7 @@ def check(path: Path, spool: Path) -> Iterator[Finding]:
         for name, (query, words) in _RULES.items():
             yield from _rule(connection, name, query, words)
         yield from _values(connection)
+        yield from _entries(connection)
         yield from _spool(connection, spool, files)
 
 
@@ -107,6 +115,21 @@ def _values(connection: sqlite3.Connection) -> Iterator[Finding]:
                 yield failure("values", f"job {job_id} cannot be read: {type(error).__name__}: {error}", REPORT)
     if not told:
         yield ok("values", "of jobs that wait or run can be read")
+
+
+def _entries(connection: sqlite3.Connection) -> Iterator[Finding]:
+    """The newest minutes and quarters of an hour of each node: all of them are too many to be read."""
+    told = 0
+    newest = "SELECT node, length_s, max(start), entries FROM samples GROUP BY node, length_s"
+    for node, length_s, start, packed in connection.execute(newest):
+        try:
+            unpack(packed, {})
+        except (ValueError, TypeError) as error:
+            told += 1
+            if told <= MOST:
+                yield failure("entries", f"of {node}, of {length_s} s from {start}, cannot be read: {error}", REPORT)
+    if not told:
+        yield ok("entries", "of the newest samples can be read")
 
 
 def attempts_in(spool: Path) -> set[tuple[int, int]]:

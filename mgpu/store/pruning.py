@@ -1,5 +1,5 @@
-"""Which jobs are long over and needed by nothing any more, and how they go: with attempts, parts and holds. Rows of the
-audit stay as they are; the number of a job that is gone is never given again."""
+"""Which jobs are long over and needed by nothing any more, and how they go: with attempts, parts, holds and their
+use. Rows of the audit stay as they are; the number of a job that is gone is never given again."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _OVER = f"""SELECT job_id FROM jobs WHERE {tables.ENDED.text} AND end_time < :be
         AND (j.state IN ('PENDING', 'RUNNING') OR EXISTS ({_NEEDED}) OR j.job_id IN ({_WAITED_FOR})))
     ORDER BY end_time LIMIT :most"""
 _ROWS = (
+    "DELETE FROM uses WHERE job_id IN (SELECT value FROM json_each(?))",
     "DELETE FROM holds WHERE job_id IN (SELECT value FROM json_each(?))",
     "DELETE FROM parts WHERE job_id IN (SELECT value FROM json_each(?))",
     "DELETE FROM attempts WHERE job_id IN (SELECT value FROM json_each(?))",

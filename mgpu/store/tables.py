@@ -19,6 +19,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     String,
@@ -30,7 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-REVISION = "0007"
+REVISION = "0008"
 
 
 def written_out(text: str) -> str:
@@ -149,6 +150,7 @@ parts = Table(
     _words("reason"),
     _moment("lost_since"),
     Column("collected", Boolean, nullable=False),
+    _moment("idle_since"),
     ForeignKeyConstraint(["job_id", "attempt"], ["attempts.job_id", "attempts.number"]),
 )
 
@@ -217,6 +219,43 @@ tokens = Table(
     _moment("revoked"),
 )
 
+# What probes told of GPUs, see core.usage and `samples`: which GPU a number stands for, the buckets, and what jobs made
+# of what they held.
+sampled_devices = Table(
+    "sampled_devices",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    _words("node"),
+    _words("uuid"),
+    Column("shown_index", Integer),
+    _moment("seen", nullable=False),  # to a day
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("node", Words, primary_key=True),
+    Column("length_s", Integer, primary_key=True),
+    Column("start", Integer, primary_key=True),
+    Column("entries", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,  # half the size
+)
+
+uses = Table(
+    "uses",
+    metadata,
+    Column("job_id", Integer, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("rank", Integer, primary_key=True),
+    Column("measured_s", Float, nullable=False),
+    Column("busy_s", Float, nullable=False),
+    Column("idle_s", Float, nullable=False),
+    Column("memory_mib", Integer),
+    _moment("idle_since"),
+    Column("quiet_s", Float, nullable=False),
+    ForeignKeyConstraint(["job_id", "attempt", "rank"], ["parts.job_id", "parts.attempt", "parts.rank"]),
+)
+
 # SQLite uses a partial index only for a query that repeats its condition word for word: hence these names.
 PENDING = text("state = 'PENDING'")
 ACTIVE = text("state IN ('PENDING', 'RUNNING')")
@@ -237,6 +276,7 @@ Index("jobs_active_task", jobs.c.array_id, sqlite_where=ACTIVE_TASK)
 Index("parts_open", parts.c.job_id, parts.c.attempt, parts.c.rank, sqlite_where=OPEN_PART)
 Index("holds_device", holds.c.node, holds.c.uuid, unique=True, sqlite_where=NOT_RELEASED)  # one job per device
 Index("holds_part", holds.c.job_id, holds.c.attempt, holds.c.rank)
+Index("sampled_device", sampled_devices.c.node, sampled_devices.c.uuid, unique=True)
 Index("audit_job", audit.c.job_id)
 Index("audit_node", audit.c.node)
 Index("audit_who", audit.c.who)

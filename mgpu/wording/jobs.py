@@ -225,6 +225,17 @@ def ended_state(job: dict[str, Any]) -> str:
     return "CANCELLED" if job.get("array_rest") and not waits else str(job["state"])
 
 
+def idle_words(job: dict[str, Any], now: float) -> str:
+    """Of one that holds GPUs and does nothing with them: `idle 43 min`; "" = nobody says that."""
+    since = epoch(job.get("idle_since"))
+    if since is None:
+        return ""
+    minutes = max(int(now - since) // 60, 0)
+    if minutes < 120:
+        return f"idle {minutes} min"
+    return f"idle {minutes // 60} h" if minutes < 48 * 60 else f"idle {minutes // 1440} days"
+
+
 def place_or_reason(job: dict[str, Any]) -> str:
     place = "" if job["state"] == "PENDING" else placed(job)
     reason = "" if told_by_exit_code(job) else why(job)

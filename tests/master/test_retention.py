@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -13,15 +11,17 @@ import pytest
 from mgpu.config.model import Config
 from mgpu.core.errors import NotFound
 from mgpu.core.fairshare import FairShare
-from mgpu.core.model import AttemptState, Audit, Condition, ConditionKind, Dependency, JobId, JobState
+from mgpu.core.model import AttemptState, Audit, Condition, ConditionKind, Dependency, DeviceUuid, JobId, JobState
+from mgpu.core.usage import COARSE_S, FINE_S, NOBODY, Entry, Key, PartUse
 from mgpu.master import retention
 from mgpu.master.retention import Retention
 from mgpu.master.use import Use
 from mgpu.ops.context import find_job
 from mgpu.ops.output import REMOVED
+from mgpu.store import pruning, samples
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
-from tests.store.stored_values import attempt, job, part, spec
+from tests.store.stored_values import NODE, attempt, job, part, spec
 
 DAY_S = 86_400.0
 NOW = 1000 * DAY_S
@@ -63,6 +63,7 @@ class Kept:
                 runs = replace(over, state=AttemptState.RUNNING, ended=None, collected=False)
                 writer.add_attempt(attempt(job_id, state=AttemptState.ENDED, ended=at), [runs])
                 writer.save_part(over, runs)
+                samples.save_uses(writer, [PartUse(job_id, 1, 0, measured_s=60.0)])
                 self.spool.append(over.key, "stdout", 0, b"said")
             writer.audit(Audit(at, "ann", "submit", job_id))
         return job_id
@@ -89,7 +90,7 @@ def test_jobs_go_with_all_that_belongs_to_them(kept):
     assert kept.jobs() == {young}
     assert kept.spool.jobs() == [young]
     with kept.store.read() as reader:
-        for table in ("attempts", "parts", "holds"):
+        for table in ("attempts", "parts", "holds", "uses"):
             assert {row[0] for row in reader.driver.execute(f"SELECT job_id FROM {table}")} == {young}
         assert [row.what for row in reader.audits(job_id=old)] == ["submit"]
         with pytest.raises(NotFound, match=rf"job {old} is over for so long that it was removed"):
@@ -172,10 +173,32 @@ def test_pieces_are_small(kept, monkeypatch):
     assert kept.jobs() == set()
 
 
-def test_nothing_is_looked_at_where_all_is_kept(kept):
-    class NoThreads:
-        def spawn(self, name: str, task: object) -> None:
-            raise AssertionError(name)
+def test_no_job_is_looked_at_where_all_are_kept(kept, monkeypatch):
+    kept.add(9999, 0)
 
-    sweeper = Retention(kept.store, kept.spool, keep(), NoThreads(), Clock(), threading.Event().set)  # type: ignore[arg-type]
-    assert sweeper.tend(NOW + 1) == inf
+    def refuse(*_: object) -> None:
+        raise AssertionError("nobody asked for that")
+
+    for name in ("over", "gone", "silent"):
+        monkeypatch.setattr(pruning, name, refuse)
+    assert kept.sweep(keep()) == 1
+
+
+def test_samples_go_in_pieces_whatever_is_kept_of_jobs(kept, monkeypatch):
+    monkeypatch.setattr(retention, "BUCKETS", 10)
+    gpu, now = DeviceUuid("GPU-0"), int(NOW)
+    entries = {Key(gpu, NOBODY): Entry(1, 0, 0, 1, 1, 0, 512)}
+    starts = [now - 60 * number for number in range(30 * 60)]  # 30 hours
+    with kept.store.write() as writer:
+        samples.put(writer, NODE, dict.fromkeys(starts, entries), {gpu: 0}, NOW)
+        samples.put(writer, NODE, {now + 10 * 86_400: entries}, {gpu: 0}, NOW)  # by a clock that was wrong
+        for days in (1, 34, 36):
+            samples.put(writer, NODE, {now - days * 86_400: entries}, {gpu: 0}, NOW)
+            samples.roll(writer, NODE, now - days * 86_400, NOW)
+    assert kept.sweep(keep()) == 24 + 1  # 240 minutes and some
+    with kept.store.read() as reader:
+        fine = [start for start, _ in samples.buckets(reader, NODE, FINE_S, 0, 2 * NOW)]
+        coarse = [start for start, _ in samples.buckets(reader, NODE, COARSE_S, 0, 2 * NOW)]
+        assert samples.sampled(reader, NODE)
+    assert (fine[0], fine[-1], len(fine)) == (now - 26 * 3600, now, 26 * 60 + 1)
+    assert coarse == [now - 34 * 86_400, now - 86_400]

@@ -64,7 +64,7 @@ class VirtualThreads:
         return VirtualLine(self, name)
 
     def spawn(self, name: str, task: Task) -> None:
-        if name.startswith(("probe ", "tree ", "calls ")):
+        if name.startswith(("probe ", "tree ", "calls ", "samples")):
             VirtualLine(self, name).do(task)
         else:
             self.spawned.add(name)

@@ -80,9 +80,11 @@ def test_nodes_of_the_first_schema_are_kept_with_nothing_held_against_them(tmp_p
             connection.execute(f"DROP INDEX {index}")
         for trigger in ("audit_keeps_words", "audit_keeps_rows"):
             connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute("DROP TABLE tokens")
+        for table in ("tokens", "uses", "samples", "sampled_devices"):
+            connection.execute(f"DROP TABLE {table}")
         late = [("jobs", name) for name in ("held", "array_id", "array_index", "rest", "dropped")]
         late += [("audit", "uid"), ("audit", "origin"), ("audit", "result"), ("attempts", "port"), ("meta", "notified")]
+        late += [("parts", "idle_since")]
         for table, name in (("nodes", "marks"), ("nodes", "streaks"), *late):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.wording.jobs import ended_on, ending, exit_status, tasks_in_short, where, where_in_short
+from mgpu.wording.jobs import ended_on, ending, exit_status, idle_words, tasks_in_short, where, where_in_short
 from tests.client.peer import job
 
 NON_ZERO = {"reason": "NonZeroExitCode", "detail": "exit code 137 on gpu01"}
@@ -58,3 +58,14 @@ def test_the_state_of_the_tasks_is_told_where_it_is_not_just_that_they_run() -> 
         "job 17 runs on 3 nodes: gpu01:0-1 gpu01:0-1 gpu01:0-1; rank 1 on gpu01: contact lost; "
         "rank 2 on gpu01: ended with exit 3"
     )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [(0, "idle 0 min"), (43, "idle 43 min"), (119, "idle 119 min"), (130, "idle 2 h"), (2880, "idle 2 days")],
+)
+def test_for_how_long_a_job_is_idle(minutes: int, words: str) -> None:
+    since = {"idle_since": "2026-12-01T08:00:00Z"}
+    assert idle_words(job("RUNNING", **since), 1796112000.0 + 60 * minutes + 59) == words
+    assert idle_words(job("RUNNING"), 1796112000.0) == ""
+    assert idle_words(job("RUNNING", **since), 0.0) == "idle 0 min"  # by a clock that is behind
