@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from mgpu.api import bodies, listed, stream, turns, version, watching
+from mgpu.api import bodies, listed, past, stream, turns, version, watching
 from mgpu.api.connection import KEYRING, PASSES, NoToken, caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
@@ -64,7 +64,7 @@ def build_app(context: Context) -> web.Application:
         client_max_size=bodies.LIMIT_B, middlewares=[watching.counting(context.control.meters), _errors, routes.admit]
     )
     app[KEYRING], app[PASSES], app[TOLD] = context.keyring, {}, {}
-    app.add_routes([*routes.table(), *watching.table(context, routes._run)])
+    app.add_routes([*routes.table(), *watching.table(context, routes._run), *past.table(context, routes._run)])
     app.on_response_prepare.append(version.tell)
     app.on_shutdown.append(routes.streams.close_all)
     app.on_cleanup.append(routes.close)

@@ -241,7 +241,6 @@ def _point(at: int, gpus: Mapping[DeviceUuid, Entry]) -> Point:
     return Point(at, len(gpus), sum(told) / len(told) if told else None, memory, max(set(states), key=states.count))
 
 
-def of_job(entries: Entries, held: Iterable[DeviceUuid], job_id: JobId) -> dict[Key, Entry]:
-    """What counts for the job that held these: of a coarse bucket, all of it."""
-    uuids = frozenset(held)
-    return {key: entry for key, entry in entries.items() if key.uuid in uuids and key.job_id in (job_id, NOBODY)}
+def of_job(entries: Entries, held: Iterable[DeviceUuid], holder: JobId) -> dict[Key, Entry]:
+    """What counts for the job that held these. `holder`: the job, or NOBODY where a bucket does not tell."""
+    return {key: entries[key] for uuid in held if (key := Key(uuid, holder)) in entries}

@@ -173,7 +173,7 @@ def test_only_what_the_job_held_counts_for_it():
     entry = Entry(1, 1, 0, 0, 1, 50, None)
     minute = {Key(GPU, JobId(7)): entry, Key(GPU, JobId(6)): entry, Key(OTHER, JobId(7)): entry}
     assert list(usage.of_job(minute, [GPU], JobId(7))) == [Key(GPU, JobId(7))]
-    assert list(usage.of_job(usage.rolled([minute]), [GPU], JobId(7))) == [Key(GPU, NOBODY)]
+    assert list(usage.of_job(usage.rolled([minute]), [GPU], NOBODY)) == [Key(GPU, NOBODY)]
 
 
 @given(st.floats(0, 400 * 86_400), st.sampled_from([FINE_S, COARSE_S]))
