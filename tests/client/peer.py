@@ -92,8 +92,7 @@ class Peer:
         if headers.get("upgrade") == "websocket" and self.streams:
             self._stream(connection, headers["sec-websocket-key"])
             return
-        missing = (404, {"error": {"code": "not_found", "message": f"no {path}", "hint": "look"}}, {})
-        answer = self.answers.get((method, path), self.answers.get((method, path.partition("?")[0]), missing))
+        answer = self.answer_to(method, path)
         if isinstance(answer, threading.Event):
             answer.wait(20)
             return
@@ -102,6 +101,10 @@ class Peer:
         head = {"Content-Length": len(payload), **extra}
         lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
         connection.sendall(f"HTTP/1.0 {status} Any\r\n{lines}\r\n".encode() + payload)
+
+    def answer_to(self, method: str, path: str) -> Any:
+        missing = (404, {"error": {"code": "not_found", "message": f"no {path}", "hint": "look"}}, {})
+        return self.answers.get((method, path), self.answers.get((method, path.partition("?")[0]), missing))
 
     def _stream(self, connection: socket.socket, key: str) -> None:
         accept = base64.b64encode(hashlib.sha1(key.encode() + GUID).digest()).decode()

@@ -1,0 +1,50 @@
+"""The area for details of what is selected: beside the lists, below them, or in their place on a small terminal."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from mgpu.clock import Clock
+from mgpu.tui.job_pane import JobPane
+from mgpu.tui.node_pane import NodePane
+from mgpu.tui.source import Source
+
+
+class Details(Vertical):
+    """Of a job or of a node, or closed."""
+
+    def __init__(self, source: Source, clock: Clock, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._source, self._clock = source, clock
+
+    def compose(self) -> ComposeResult:
+        yield JobPane(self._source, self._clock, id="job-details")
+        yield NodePane(self._source, self._clock, id="node-details")
+
+    def on_mount(self) -> None:
+        self.close()
+
+    @property
+    def open(self) -> bool:
+        return bool(self.display)
+
+    @property
+    def shows_node(self) -> bool:
+        return bool(self.query_one(NodePane).display)
+
+    def show_job(self, job_id: str) -> None:
+        self._show(job_id, None)
+
+    def show_node(self, node: str) -> None:
+        self._show(None, node)
+
+    def close(self) -> None:
+        self._show(None, None)
+
+    def _show(self, job_id: str | None, node: str | None) -> None:
+        jobs, nodes = self.query_one(JobPane), self.query_one(NodePane)
+        jobs.display, nodes.display = job_id is not None, node is not None
+        self.display = job_id is not None or node is not None
+        jobs.show(job_id)
+        nodes.show(node)

@@ -1,0 +1,62 @@
+"""Every key of the monitor, in one table: bindings, footer, help and command palette are made of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from textual.binding import Binding, BindingType
+
+
+class Key(NamedTuple):
+    """`keys` as Textual calls them; `where`: rows, queue, nodes or app (everywhere). `label` stands in the footer, "" =
+    it is left out there; `entry` in the command palette, likewise."""
+
+    where: str
+    keys: str
+    shown: str
+    action: str
+    label: str
+    help: str
+    entry: str = ""
+
+
+KEYS = (
+    Key("rows", "enter", "Enter", "pick", "Details", "details of the job or node; again: its own keys"),
+    Key("rows", "down,j", "j ↓", "move('down')", "", "one down"),
+    Key("rows", "up,k", "k ↑", "move('up')", "", "one up"),
+    Key("rows", "pagedown,ctrl+f", "PgDn ^f", "move('page_down')", "", "a page down"),
+    Key("rows", "pageup,ctrl+b", "PgUp ^b", "move('page_up')", "", "a page up"),
+    Key("rows", "g,home", "g Home", "move('first')", "", "to the first"),
+    Key("rows", "G,end", "G End", "move('last')", "", "to the last"),
+    Key("queue", "slash", "/", "search", "Search", "show only what holds these words, as you type", "Search the queue"),
+    Key("queue", "c", "c", "act('cancel')", "Cancel", "cancel the job (asks first)", "Cancel the job"),
+    Key("queue", "h", "h", "act('hold')", "", "hold the job: it is not to start", "Hold the job"),
+    Key("queue", "r", "r", "act('release')", "", "release the job that is held", "Release the job"),
+    Key("queue", "R", "R", "act('requeue')", "", "run the job once more from its start", "Requeue the job"),
+    Key("queue", "l", "l", "log", "Log", "follow what the job writes", "Follow the job's log"),
+    Key("queue", "s", "s", "sort", "Sort", "sort by the next column (or click on its head)", "Sort by the next column"),
+    Key("queue", "S", "S", "turn", "", "turn the order round", "Turn the order round"),
+    Key("queue", "m", "m", "mine", "Mine", "only my own jobs, or all again", "Only my own jobs"),
+    Key("queue", "u", "u", "user", "", "only jobs of a user (asks whom)", "Only jobs of a user"),
+    Key("queue", "e", "e", "ended", "Ended", "jobs that ended, or the queue again", "Jobs that ended, or the queue"),
+    Key("nodes", "slash", "/", "search", "Search", "show only what holds these words, as you type", "Search the nodes"),
+    Key("nodes", "d", "d", "drain", "Drain", "drain the node: nothing new starts there (asks why)", "Drain the node"),
+    Key("nodes", "D", "D", "resume", "Resume", "use the node again that was drained", "Resume the node"),
+    Key("nodes", "b", "b", "bars", "Bars", "a bar per GPU, or a line per node", "Bars per GPU, or a line per node"),
+    Key("app", "y", "y", "copy", "", "copy the job's number or the node's name", "Copy the number or name"),
+    Key("app", "tab", "Tab", "app.focus_next", "Pane", "to the next pane"),
+    Key("app", "shift+tab", "Shift+Tab", "app.focus_previous", "", "to the pane before"),
+    Key("app", "escape", "Esc", "close", "", "close the details; then drop the filters"),
+    Key("app", "ctrl+p", "^p", "command_palette", "", "all that can be done, and the themes, to choose from"),
+    Key("app", "question_mark", "?", "help", "Help", "this list", "Help: every key"),
+    Key("app", "q,ctrl+c", "q", "quit", "Quit", "quit; jobs run on"),
+)
+PLACES = {"app": "Everywhere", "rows": "In a list", "queue": "In the queue", "nodes": "Among the nodes"}
+
+
+def bindings(where: str) -> list[BindingType]:
+    return [
+        Binding(key.keys, key.action, key.label or key.help, show=bool(key.label), key_display=key.shown.split()[0])
+        for key in KEYS
+        if key.where == where
+    ]

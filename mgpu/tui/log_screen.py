@@ -1,0 +1,31 @@
+"""What a job writes, on the whole screen."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from mgpu.tui.log_view import LogView
+from mgpu.tui.source import Source
+
+
+class LogScreen(Screen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "dismiss", "Back"),
+        Binding("escape", "dismiss", "Back", show=False),
+    ]
+
+    def __init__(self, source: Source, job_id: str) -> None:
+        super().__init__(id="log")
+        self._source, self._job_id = source, job_id
+
+    def compose(self) -> ComposeResult:
+        yield LogView(self._source)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one(LogView).show(self._job_id)

@@ -1,0 +1,167 @@
+"""The nodes: with a bar per GPU where there is room, else each in a line."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable
+from itertools import accumulate
+from typing import Any, ClassVar
+
+from textual.binding import BindingType
+from textual.message import Message
+
+from mgpu.clock import Clock
+from mgpu.tui import node_rows
+from mgpu.tui.cells import Cell
+from mgpu.tui.freshness import Pauses
+from mgpu.tui.keys import bindings
+from mgpu.tui.pane import Pane
+from mgpu.tui.polling import Poll
+from mgpu.tui.rows import Rows
+from mgpu.tui.source import Json, Source
+from mgpu.tui.wishes import ask_to_drain, ask_to_resume
+from mgpu.wording.figures import epoch
+from mgpu.wording.letters import clean
+
+POLL_S = 2.0
+MOST_LETTERS = 16  # that stand under each other
+
+
+class NodeRows(Rows):
+    """A row is a node, of one line or of several."""
+
+    def __init__(self, clock: Clock, pauses: Pauses, *, id: str) -> None:
+        super().__init__(id=id)
+        self._clock = clock
+        self._pauses = pauses
+        self.compact = False
+        self.plain = False  # without letters that old terminals lack
+        self.empty = ""
+        self._starts = [0]  # the first line of each node, and the one behind all
+        self._letters = 8  # the most GPUs of a node
+
+    def show_as(self, compact: bool, plain: bool) -> None:
+        if (compact, plain) != (self.compact, self.plain):
+            self.compact, self.plain = compact, plain
+            self.recount()
+            self.refresh()
+
+    def recount(self) -> None:
+        width = max(self.size.width - 1, 1)
+        heights = [1 if self.compact else node_rows.lines_of(node, width) for node in self._items]
+        self._starts = [0, *accumulate(heights)]
+        self._letters = max([4, *(min(len(node_rows.gpus_of(node)), MOST_LETTERS) for node in self._items)])
+        super().recount()
+
+    def line_count(self) -> int:
+        return self._starts[-1]
+
+    def line_of(self, index: int) -> int:
+        return self._starts[max(0, min(index, len(self._starts) - 1))]
+
+    def place_of(self, line: int) -> tuple[int, int]:
+        index = max(0, min(bisect_right(self._starts, line) - 1, len(self._starts) - 2))
+        return index, line - self._starts[index]
+
+    def key_of(self, item: Any) -> Hashable:
+        return str(item["node_id"])
+
+    def cells_of(self, item: Any, line: int, width: int) -> list[Cell]:
+        if line:
+            return node_rows.gpu_line(item, line - 1, width, self.plain)
+        old_after_s = self._pauses.old_after_s(str(item["node_id"]))
+        letters = self._letters if self.compact else 0
+        return node_rows.head(item, width, self._clock.now(), old_after_s, letters, self.plain)
+
+    def nothing(self) -> str:
+        return self.empty
+
+
+class NodesPane(Pane):
+    BINDINGS: ClassVar[list[BindingType]] = bindings("nodes")
+
+    class Answered(Message):
+        """There is something new."""
+
+    class Reshaped(Message):
+        """It wants another number of lines."""
+
+    def __init__(self, source: Source, clock: Clock, told: Callable[[], None], *, id: str) -> None:
+        self._pauses = Pauses()
+        self.nodes = NodeRows(clock, self._pauses, id="nodes-list")
+        super().__init__(self.nodes, id=id)
+        self.answer: list[Json] = []
+        self.bars: bool | None = None  # None = as there is room
+        self._answered_once = False
+        self._words: list[str] = []
+        self._source = source
+        self.poll: Poll[list[Json]] = Poll(lambda: source.nodes, self._answered, told, POLL_S, clock)
+
+    def _answered(self, answer: list[Json]) -> None:
+        for node in answer:
+            self._pauses.saw(str(node["node_id"]), epoch(node.get("last_seen")))
+        self.answer, self._answered_once = answer, True
+        self._put()
+        self.post_message(self.Answered())
+
+    def _put(self) -> None:
+        shown = [node for node in self.answer if _holds(node, self._words)] if self._words else self.answer
+        self.nodes.put(shown)
+        self.post_message(self.Reshaped())
+
+    def retitle(self, stale: str) -> None:
+        number = str(len(self.answer)) if self._answered_once else ""
+        if self._words:
+            number = f"{self.nodes.total} of {number} · search “{' '.join(self._words)}”"
+        self.nodes.empty = self._why_empty()
+        self.title(f"Nodes {number}".rstrip(), stale)
+
+    def _why_empty(self) -> str:
+        if not self._answered_once:
+            return "the master has not answered yet"
+        return "no node holds these words; Esc drops them" if self._words else "there are no nodes: mgpu node add"
+
+    def lines_wanted(self, width: int, compact: bool) -> int:
+        if compact:
+            return max(self.nodes.total, 1)
+        return max(sum(node_rows.lines_of(node, width) for node in self.answer), 1)
+
+    def tick(self) -> None:
+        self.nodes.repaint()
+
+    def searched(self, words: str) -> None:
+        self._words = words.lower().split()
+        self._put()
+        self.retitle(self._titles[1])
+
+    def drop_filters(self) -> bool:
+        """Whether there were any."""
+        return self.drop_search()
+
+    @property
+    def selected(self) -> str | None:
+        node = self.nodes.current
+        return None if node is None else str(node["node_id"])
+
+    def action_bars(self) -> None:
+        """What is not shown now; from then on whatever room there is."""
+        self.bars = self.nodes.compact
+        self.post_message(self.Reshaped())
+
+    def action_drain(self) -> None:
+        if self.selected is not None:
+            ask_to_drain(self.app, self._source, self.selected, self.poll.soon)
+
+    def action_resume(self) -> None:
+        if self.selected is not None:
+            ask_to_resume(self.app, self._source, self.selected, self.poll.soon)
+
+
+def _holds(node: Json, words: list[str]) -> bool:
+    """Whether each word is in what is known of the node, or of whose GPUs they are."""
+    known = [node.get(key) for key in ("node_id", "state", "reason", "hostname", "address", "partition", "gpu_type")]
+    for gpu in node.get("gpus") or ():
+        known += [gpu.get(key) for key in ("name", "state", "reason", "user", "job_id")]
+        known += [process.get("user") for process in gpu.get("processes") or ()]
+    text = " ".join(clean(value) for value in known if value not in (None, "")).lower()
+    return all(word in text for word in words)

@@ -1,0 +1,129 @@
+"""What is wished from the master: asked about first, done in a thread, and its outcome told.
+
+Each wish is about a job's number or a node's name, taken when its key was pressed: rows may move while somebody thinks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from textual.app import App
+
+from mgpu.client.http import MasterError
+from mgpu.tui.cells import shown
+from mgpu.tui.dialogs import Ask, Confirm
+from mgpu.tui.source import VERBS, Source
+from mgpu.wording.figures import count, duration
+from mgpu.wording.jobs import placed, ran_for, shown_id
+
+Json = dict[str, Any]
+SLOW_S = 3.0  # after which it is told that there is no answer yet
+
+
+class Verb(NamedTuple):
+    """What is asked and what comes of it; `waits`, `runs`, `ended`: of a job in that state, "" = it is for the master
+    to refuse."""
+
+    title: str
+    waits: str
+    runs: str
+    ended: str
+
+
+JOB_VERBS = {
+    "cancel": Verb(
+        "Cancel", "It will not start.", "Its processes get SIGTERM, later SIGKILL.", "It has ended already."
+    ),
+    "hold": Verb("Hold", "It waits until it is released.", "It runs already.", "It has ended already."),
+    "release": Verb("Release", "It may start again.", "It runs already.", "It has ended already."),
+    "requeue": Verb(
+        "Requeue",
+        "It waits already.",
+        "It is ended, and starts again from its beginning.",
+        "It is queued once more, under the same number.",
+    ),
+}
+
+
+def named(job: Json) -> str:
+    """`job 17, train, of alice`"""
+    words = [f"job {shown_id(job)}", str(job.get("name") or ""), f"of {job['user']}" if job.get("user") else ""]
+    return shown(", ".join(filter(None, words)))
+
+
+def ask_for_job(app: App[Any], source: Source, verb: str, job: Json, now: float, done: Callable[[], None]) -> None:
+    """Asks whether that is really to be done to this job. `done`: once it was."""
+    words = JOB_VERBS[verb]
+    job_id, name = job["job_id"], named(job)
+    state = str(job.get("state") or "")
+    details = {"PENDING": words.waits, "RUNNING": words.runs}.get(state, words.ended)
+    if state == "RUNNING":
+        details = f"It runs on {placed(job)} for {duration(ran_for(job, now))}. {details}"
+    elif job.get("array_rest"):
+        details = f"This is all that is left of the array {job_id}. {details}"
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            told = f"Job {job_id} {VERBS[verb]}"
+            carry_out(app, f"{words.title} job {job_id}", partial(source.act, verb, job_id), lambda _: told, done)
+
+    app.push_screen(Confirm(f"{words.title} {name}?", details, f"{words.title} it", "Leave it"), answered)
+
+
+def ask_to_drain(app: App[Any], source: Source, name: str, done: Callable[[], None]) -> None:
+    def answered(reason: str | None) -> None:
+        if reason is not None:
+            carry_out(app, f"Drain {name}", partial(source.drain, name, reason), drained, done)
+
+    details = "Nothing new starts there; what runs goes on to its end. Why? All can read it. Esc leaves it."
+    app.push_screen(Ask(f"Drain {shown(name)}?", details), answered)
+
+
+def ask_to_resume(app: App[Any], source: Source, name: str, done: Callable[[], None]) -> None:
+    def answered(yes: bool | None) -> None:
+        if yes:
+            carry_out(app, f"Resume {name}", partial(source.resume, name), resumed, done)
+
+    app.push_screen(Confirm(f"Resume {shown(name)}?", "Jobs may start there again.", "Resume it", "Leave it"), answered)
+
+
+def drained(answer: Any) -> str:
+    running = answer.get("running") or []
+    left = f"{count(len(running), 'job')} still on it" if running else "nothing runs there"
+    return f"{answer.get('node_id')} drained; {left}"
+
+
+def resumed(answer: Any) -> str:
+    done = "resumed" if answer.get("changed") else "was not drained"
+    left = answer.get("still_drained") or []
+    return f"{answer.get('node_id')} {done}" + (f"; {count(len(left), 'GPU')} still drained" if left else "")
+
+
+def carry_out(
+    app: App[Any], title: str, do: Callable[[], Any], told: Callable[[Any], str], done: Callable[[], None]
+) -> None:
+    """The refusal is told in the words of whoever refused."""
+
+    async def work() -> None:
+        doing = asyncio.ensure_future(asyncio.to_thread(do))
+        ended, _ = await asyncio.wait([doing], timeout=SLOW_S)
+        if not ended:
+            tell(app, f"{title}: sent; the master has not answered yet", "warning")
+        try:
+            answer = await doing
+        except MasterError as error:
+            tell(app, f"{title}: {error.told}", "error")
+        except OSError as error:
+            tell(app, f"{title}: {error.strerror or error}", "error")
+        else:
+            tell(app, told(answer))
+        done()
+
+    app.run_worker(work(), name=title)
+
+
+def tell(app: App[Any], text: str, severity: Any = "information") -> None:
+    app.notify(shown(text), severity=severity, markup=False, timeout=8 if severity == "information" else 15)
