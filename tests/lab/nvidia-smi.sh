@@ -1,7 +1,8 @@
 #!/bin/sh
 # A stand-in for nvidia-smi: GPUs come from a table that the lab writes, compute apps are processes that really run on
 # this node. A process counts on a GPU when its environment has CUDA_VISIBLE_DEVICES naming that GPU and it is not a
-# shell or a mere wrapper. LAB_GPU_MIB in its environment is the memory that it shows (512 unless set).
+# shell or a mere wrapper. LAB_GPU_MIB in its environment is the memory that it shows (512 unless set), LAB_GPU_PERCENT the
+# utilisation (90).
 # Three forks where there may be such processes, none otherwise.
 state='@STATE@'
 grep='@GREP@'
@@ -50,7 +51,7 @@ cell_of() {
     case $cell in '' | *[!0-9]*) ;; *) [ -z "$units" ] || cell="$cell $2" ;; esac
 }
 
-# visible_gpus LIST: appends a line "uuid pid mib command" to `apps` for each GPU that the list names
+# visible_gpus LIST: appends a line "uuid pid mib percent command" to `apps` for each GPU that the list names
 visible_gpus() {
     oldifs=$IFS IFS=,
     for entry in $1; do
@@ -60,7 +61,7 @@ visible_gpus() {
             GPU-*) case $uuid in "$entry"*) ;; *) continue ;; esac ;;
             *) continue ;;
             esac
-            apps="$apps$uuid $pid $mib $command$newline"
+            apps="$apps$uuid $pid $mib $percent $command$newline"
         done <"$state/gpus"
     done
     IFS=$oldifs
@@ -83,7 +84,7 @@ one_process() {
 }
 
 scan() {
-    apps='' pid='' visible='' mib=512 marked=''
+    apps='' pid='' visible='' mib=512 percent=90 marked=''
     set +f
     set -- /proc/[0-9]*
     set -f
@@ -92,7 +93,7 @@ scan() {
         computes "${place#/proc/}" && set -- "$@" "$place/environ"
     done
     [ $# -gt 0 ] || return 0
-    found=$("$grep" -azHE '^(CUDA_VISIBLE_DEVICES|LAB_GPU_MIB|LAB_NODE)=' "$@" 2>/dev/null | tr '\0' '\n')
+    found=$("$grep" -azHE '^(CUDA_VISIBLE_DEVICES|LAB_GPU_MIB|LAB_GPU_PERCENT|LAB_NODE)=' "$@" 2>/dev/null | tr '\0' '\n')
     oldifs_scan=$IFS IFS=$newline
     for line in $found; do
         case $line in /proc/*/environ:*) ;; *) continue ;; esac
@@ -100,11 +101,12 @@ scan() {
         this=${this%%/*}
         if [ "$this" != "$pid" ]; then
             one_process
-            pid=$this visible='' mib=512 marked=''
+            pid=$this visible='' mib=512 percent=90 marked=''
         fi
         case ${line#*:} in
         CUDA_VISIBLE_DEVICES=*) visible=${line#*=} ;;
         LAB_GPU_MIB=*) mib=${line#*=} ;;
+        LAB_GPU_PERCENT=*) percent=${line#*=} ;;
         LAB_NODE=*) marked=${line#*=} ;;
         esac
     done
@@ -120,7 +122,8 @@ load_of() {
         "$1 "*)
             app=${app#* } app=${app#* }
             case $used in *[!0-9]*) ;; *) used=$((used + ${app%% *})) ;; esac
-            case $utilization in *[!0-9]*) ;; *) utilization=90 ;; esac
+            app=${app#* }
+            case $utilization in *[!0-9]*) ;; *) utilization=${app%% *} ;; esac
             ;;
         esac
     done
@@ -213,7 +216,7 @@ app_rows() {
         IFS=$newline
         for app in $apps; do
             case $app in "$uuid "*) ;; *) continue ;; esac
-            app=${app#* } pid=${app%% *} app=${app#* } mib=${app%% *} command=${app#* } line='' IFS=', '
+            app=${app#* } pid=${app%% *} app=${app#* } mib=${app%% *} app=${app#* } command=${app#* } line='' IFS=', '
             for field in $apps_query; do
                 app_cell "$field"
                 line="$line, $cell"
@@ -234,7 +237,7 @@ pids() {
         oldifs=$IFS IFS=$newline
         for app in $apps; do
             case $app in "$uuid "*) ;; *) continue ;; esac
-            app=${app#* } pid=${app%% *} app=${app#* } mib=${app%% *} command=${app#* }
+            app=${app#* } pid=${app%% *} app=${app#* } mib=${app%% *} app=${app#* } command=${app#* }
             here="$here        GPU instance ID                   : N/A
         Compute instance ID               : N/A
         Process ID                        : $pid
