@@ -7,8 +7,9 @@ from typing import Any
 
 from aiohttp import web
 
+from mgpu.api.connection import caller_of
 from mgpu.core.array import parse_reference
-from mgpu.ops import use
+from mgpu.ops import report, use
 from mgpu.ops.context import Context
 
 Run = Callable[..., Awaitable[Any]]
@@ -25,7 +26,11 @@ def table(context: Context, run: Run) -> list[web.RouteDef]:
         query = dict(request.query)
         return web.json_response(await run(use.node_use, context, request.match_info["node"], query))
 
+    async def asked_report(request: web.Request) -> web.Response:
+        return web.json_response(await run(report.report, context, caller_of(request), dict(request.query)))
+
     return [
+        web.get("/v1/report", asked_report, name="report"),
         web.get("/v1/jobs/{job}/use", job_use, name="job-use"),
         web.get("/v1/nodes/{node}/use", node_use, name="node-use"),
     ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from mgpu.cli.csv_text import csv_text
 from mgpu.cli.session import bad_request
 from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.figures import epoch, in_local_time
@@ -178,20 +179,9 @@ def parsable(columns: Sequence[Column], rows: Sequence[Sequence[str]], header: b
     return ["|".join(cell.replace("|", "\\x7c") for cell in row) for row in [*names, *rows]]
 
 
-FORMULA = "=+-@＝＋－＠"
-
-
 def csv(columns: Sequence[Column], rows: Sequence[Sequence[str]], header: bool) -> str:
-    """RFC 4180. What others called their jobs may be opened by a spreadsheet, to which a cell that begins so is a
-    formula: such a one gets a `'` before it."""
     names = [[column.field.name for column in columns]] if header else []
-    return "".join(",".join(map(_quoted, row)) + "\r\n" for row in [*names, *rows])
-
-
-def _quoted(cell: str) -> str:
-    if cell.lstrip()[:1] in FORMULA and cell.strip():
-        cell = f"'{cell}"
-    return f'"{cell.replace(chr(34), chr(34) * 2)}"' if any(sign in cell for sign in ',"\r\n') else cell
+    return csv_text([*names, *rows])
 
 
 def help_lines() -> list[str]:

@@ -21,6 +21,7 @@ COMMANDS = {
     "submit": ("mgpu.cli.submit:submit", "Queue a job and return."),
     "queue": ("mgpu.cli.queue:queue", "Jobs that wait or run."),
     "history": ("mgpu.cli.history:history", "Jobs that ended."),
+    "report": ("mgpu.cli.report:report", "What came of the GPUs: hours, use, waits, nodes."),
     "show": ("mgpu.cli.show:show", "All about a job or a node."),
     "why": ("mgpu.cli.why:why", "Why a job waits."),
     "logs": ("mgpu.cli.logs:logs", "What jobs wrote."),
@@ -160,7 +161,7 @@ def read_line(session: Session, words: list[str]) -> Reading | int:
     except MasterError:
         session.json = "--json" in (words[: words.index("--")] if "--" in words else words)
         if any(word.startswith("--status-file") for word in words):
-            from mgpu.cli.report import named_in
+            from mgpu.cli.status_file import named_in
 
             if path := named_in(words):
                 session.write_status_to(path)

@@ -1,107 +1,155 @@
-"""--status-file: how a job ended, as JSON for scripts: so an exit status of mgpu's own is not taken for the job's.
-
-The file is there from the beginning, and says until the end that nothing is known yet: what an earlier command left
-there is never read as the outcome of this one, also when this one is killed.
-"""
+"""mgpu report: what came of the GPUs."""
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import stat
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Sequence
 
-from mgpu.cli.text import say
-from mgpu.client.http import MasterError
+from mgpu import clock
+from mgpu.cli.session import Session, bad_request
+from mgpu.cli.syntax import Option, command
+from mgpu.cli.text import table
+from mgpu.client.http import with_query
+from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any
-from mgpu.wording.jobs import ACTIVE, signal_of
+from mgpu.wording.figures import count, gib, local_time
+from mgpu.wording.jobs import idle_words, placed, shown_id
+from mgpu.wording.letters import clean
 
-OF_THE_JOB = ("job_id", "state", "reason", "detail", "attempt", "submit_time", "start_time", "end_time")
-UNFINISHED = {"code": "unfinished", "message": "mgpu has not ended yet, or was killed", "hint": ""}
-
-
-class StatusFile:
-    """`told`: what became of it is written."""
-
-    def __init__(self, path: str) -> None:
-        """Raises MasterError (bad_request) where it cannot be written."""
-        self._path = path
-        self.told = False
-        self._begun: Mapping[str, Any] | None = None
-        try:
-            self._write(document(None, None, UNFINISHED))
-        except OSError as error:
-            said = f"--status-file {path}: {error.strerror or error}"
-            raise MasterError("bad_request", said, "name a file that can be written") from error
-
-    def begun(self, job: Mapping[str, Any]) -> None:
-        """The job is known; how it ends is not."""
-        self._begun = job
-        self._try(document(job, None, UNFINISHED))
-
-    def tell(
-        self,
-        job: Mapping[str, Any] | None,
-        exit_status: int,
-        error: Mapping[str, str] | None = None,
-        jobs: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        """`job` None = the one that was begun, if any; `error`: why it is not known how it ended. `jobs`: where several
-        were waited for, each of them."""
-        self.told = True
-        several = {"jobs": [document(one, None, None) for one in jobs]} if jobs else {}
-        self._try({**document(job or self._begun, exit_status, error), **several})
-
-    def _try(self, made: Mapping[str, Any]) -> None:
-        try:
-            self._write(made)
-        except OSError as error:
-            say(f"--status-file {self._path}: {error.strerror or error}: it does not say how this ended")
-
-    def _write(self, made: Mapping[str, Any]) -> None:
-        """As a whole or not at all; a pipe or a device gets a line each time."""
-        text = json.dumps(made, indent=2) + "\n"
-        if os.path.isdir(self._path):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if os.path.exists(self._path) and not stat.S_ISREG(os.stat(self._path).st_mode):
-            if self.told:
-                with open(self._path, "w") as file:
-                    file.write(json.dumps(made) + "\n")
-            return
-        place = os.path.realpath(self._path)  # a link stays one
-        fresh = os.path.join(os.path.dirname(place), f".{os.path.basename(place)[:200]}.{os.urandom(6).hex()}")
-        try:
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "w") as file:
-                file.write(text)
-            os.replace(fresh, place)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(fresh)
-            raise
+EXAMPLES = """
+Examples:
+  mgpu report                     the last week, by user
+  mgpu report --day --by node
+  mgpu report --since 2026-11-01 --until 2026-12-01 --by account
+  mgpu report --month --csv > november.csv
+"""
+STRETCHES = {"day": "1d", "week": "7d", "month": "30d"}
+MOST_IDLE = 10  # jobs that are shown
+OF_CSV = (
+    "name", "gpu_hours", "share", "measured_gpu_hours", "utilization", "idle_gpu_hours", "memory_peak_mib", "jobs",
+    "completed", "failed", "cancelled", "success", "wait_median_s", "wait_p90_s",
+)  # fmt: skip
 
 
-def document(job: Mapping[str, Any] | None, exit_status: int | None, error: Mapping[str, str] | None) -> dict[str, Any]:
-    """All keys are always there. `exit_status` is what mgpu ends with; `exit_code` and `signal` are the job's own."""
-    job = job or {}
-    over = job.get("state") not in (None, *ACTIVE)
-    code = job.get("exit_code") if over else None
-    return {
-        **{key: job.get(key) for key in OF_THE_JOB},
-        "exit_code": code,
-        "signal": signal_of(code),
-        "nodes": [part["node"] for part in job.get("allocation") or ()],
-        "exit_status": exit_status,
-        "error": None if error is None else dict(error),
-    }
+@command(
+    Option("--day", "", "Of the last 24 hours."),
+    Option("--week", "", "Of the last 7 days (default)."),
+    Option("--month", "", "Of the last 30 days."),
+    Option("-S --since", "TIME", "From then on: 2h, 7d, yesterday, 2026-12-01.", key="since"),
+    Option("-E --until", "TIME", "Until before that; the same forms.", key="until"),
+    Option("--by", "user|node|account", "A row for each of these (user)."),
+    Option("--csv", "", "Comma-separated, for a spreadsheet."),
+    examples=EXAMPLES,
+)
+def report(session: Session, /, **given: Any) -> None:
+    """Tell what came of the GPUs: hours, utilisation, waits, successes; nodes; and who holds GPUs idle now."""
+    if session.json and given["csv"]:
+        raise bad_request("--json always tells all, in its own form", "leave out --csv")
+    since = since_when(given)
+    wanted = {"since": since, "until": given["until"], "by": given["by"]}
+    asked = {key: value for key, value in wanted.items() if value}
+    answer = session.call("GET", with_query("/v1/report", **asked, zone=own_zone()))
+    if session.json:
+        session.print_json(answer)
+    elif given["csv"]:
+        sys.stdout.write(csv_of(answer))
+    else:
+        session.print_lines(report_lines(answer, clock.now()))
 
 
-def named_in(words: Sequence[str]) -> str:
-    """The file that a command line names which cannot be read; "" = none."""
-    words = list(words)
-    words = words[: words.index("--")] if "--" in words else words
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word.startswith("--status-file"):
-            return word.partition("=")[2] or following
-    return ""
+def since_when(given: dict[str, Any]) -> str:
+    """Raises MasterError (bad_request)."""
+    named = [word for word in STRETCHES if given[word]]
+    asked = [*(f"--{word}" for word in named), *(["--since"] if given["since"] else [])]
+    if len(asked) > 1:
+        raise bad_request(f"{' and '.join(asked)} each say since when", "give one of them")
+    if named and given["until"]:
+        raise bad_request(f"--{named[0]} is until now", "give --since and --until")
+    return given["since"] or STRETCHES[named[0] if named else "week"]
+
+
+def csv_of(answer: dict[str, Any]) -> str:
+    from mgpu.cli.csv_text import csv_text
+
+    cells = [["" if row[key] is None else clean(row[key]) for key in OF_CSV] for row in answer["rows"]]
+    return csv_text([[answer["by"], *OF_CSV[1:]], *cells])
+
+
+def report_lines(answer: dict[str, Any], now: float) -> list[str]:
+    lines = [f"{local_time(answer['since'])[:16]} to {local_time(answer['until'])[:16]}, by {answer['by']}"]
+    if answer["rows"]:
+        rows = [use_row(row) for row in (*answer["rows"], answer["total"])]
+        headers = (answer["by"].upper(), "GPU-H", "SHARE", "UTIL", "IDLE-H", "GIB", "JOBS", "OK", "WAIT", "P90")
+        lines += ["", *table(headers, rows, right=range(1, 10), shrink=((0, 8),))]
+        if not answer["total"]["measured_gpu_hours"]:
+            lines.append("nothing was measured: no node told how busy its GPUs were")
+    else:
+        lines += ["", "no job ran"]
+    nodes = [node_row(node) for node in answer["nodes"]]
+    headers_of_nodes = ("NODE", "UP", "WENT DOWN", "JOBS FAILED BY IT", "SUSPECT GPUS")
+    lines += ["", *table(headers_of_nodes, nodes, right=range(1, 5), shrink=((0, 12),))]
+    return [*lines, "", *idle_lines(answer["idle"], now)]
+
+
+def use_row(row: dict[str, Any]) -> tuple[str, ...]:
+    """`-`: nothing to say it from."""
+    measured = bool(row["measured_gpu_hours"])
+    return (
+        row["name"] or "(none)",
+        hours(row["gpu_hours"]),
+        percent(row["share"]),
+        "-" if row["utilization"] is None else f"{row['utilization']:.0f} %",
+        hours(row["idle_gpu_hours"]) if measured else "-",
+        "-" if row["memory_peak_mib"] is None else gib(row["memory_peak_mib"]),
+        str(row["jobs"]),
+        percent(row["success"]),
+        wait(row["wait_median_s"]),
+        wait(row["wait_p90_s"]),
+    )
+
+
+def wait(seconds: float | None) -> str:
+    """In a few letters: the table has to fit."""
+    if seconds is None:
+        return "-"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return (
+        f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+        if seconds < 2 * 86_400
+        else f"{seconds / 86_400:.1f} d"
+    )
+
+
+def hours(value: float) -> str:
+    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def node_row(node: dict[str, Any]) -> tuple[str, ...]:
+    up = node["up"]
+    # 99.97 % is not all of the time
+    shown = "-" if up is None else "100 %" if up == 1 else f"{min(100 * up, 99.99):.2f} %"
+    return (node["node_id"], shown, str(node["downs"]), str(node["job_failures"]), str(node["suspect"]))
+
+
+def idle_lines(jobs: Sequence[dict[str, Any]], now: float) -> list[str]:
+    if not jobs:
+        return ["no job is idle now"]
+    gpus = sum(job["gpus"] for job in jobs)
+    rows = [
+        (
+            *(shown_id(job), job.get("name") or "", job.get("user") or "", str(job["gpus"])),
+            idle_words(job, now).removeprefix("idle "),
+            placed(job),
+        )
+        for job in jobs[:MOST_IDLE]
+    ]
+    lines = [f"idle now: {count(len(jobs), 'job')} on {count(gpus, 'GPU')}"]
+    lines += table(("JOBID", "NAME", "USER", "GPUS", "IDLE", "NODE:GPU"), rows, right=(0, 3), shrink=((1, 12), (5, 12)))
+    return [*lines, f"and {len(jobs) - MOST_IDLE} more"] if len(jobs) > MOST_IDLE else lines

@@ -19,7 +19,7 @@ from mgpu.wording.letters import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mgpu.cli.report import StatusFile
+    from mgpu.cli.status_file import StatusFile
     from mgpu.client.head import Head
 
 LONGEST_NAME = 255  # more than any node's
@@ -141,7 +141,7 @@ class Session:
 
     def write_status_to(self, path: str) -> None:
         """From now on. Raises MasterError."""
-        from mgpu.cli.report import StatusFile
+        from mgpu.cli.status_file import StatusFile
 
         self.status_file = StatusFile(path)
 

@@ -1,166 +1,124 @@
-"""--status-file: what a script reads there, however mgpu ends; and --request-id."""
+"""mgpu report as it is seen: text that fits, CSV, JSON."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.client.peer import CUT, Peer, end, job, output, state
+from mgpu.cli import report
+from tests.client.peer import job
 
-KEYS = """
-    job_id state reason detail attempt submit_time start_time end_time exit_code signal nodes exit_status error
-"""
-
-
-def told(*names: str, path: str = "end.json") -> Any:
-    """These values, when no other keys are there than always."""
-    document = json.loads(Path(path).read_text())
-    assert sorted(document.keys() - {"jobs"}) == sorted(KEYS.split())
-    return [document[name] for name in names]
-
-
-def test_how_the_job_of_srun_ended(peer: Peer, mgpu: Callable) -> None:
-    Path("end.json").write_text("of an earlier one")
-    peer.streams = [[state("RUNNING"), end("FAILED", exit_code=137, reason="NonZeroExitCode")]]
-    assert mgpu("srun", "--status-file", "end.json", "prog").status == 137
-    assert told("job_id", "state", "exit_code", "signal") == [17, "FAILED", 137, 9]
-    assert told("exit_status", "nodes", "error") == [137, ["gpu01"], None]
-    assert [path.name for path in Path().iterdir()] == ["end.json"]
+NOTHING = {
+    "gpu_hours": 0.0, "share": None, "measured_gpu_hours": 0.0, "utilization": None, "idle_gpu_hours": 0.0,
+    "memory_peak_mib": None, "jobs": 1, "completed": 0, "failed": 0, "cancelled": 0, "success": None,
+    "wait_median_s": None, "wait_p90_s": None,
+}  # fmt: skip
+ANN = {
+    **NOTHING, "name": "ann", "gpu_hours": 123.44, "share": 0.615, "measured_gpu_hours": 120.0, "utilization": 78.4,
+    "idle_gpu_hours": 4.2, "memory_peak_mib": 72_909, "jobs": 45, "completed": 42, "failed": 3, "success": 0.933,
+    "wait_median_s": 43.0, "wait_p90_s": 13_300.0,
+}  # fmt: skip
+NODE = {"node_id": "gpu01", "up": 0.99998, "downs": 1, "job_failures": 2, "suspect": 0}
 
 
-def test_an_exit_status_of_ours_is_not_the_jobs(peer: Peer, mgpu: Callable) -> None:
-    """75 is both: one followed no longer, and the other a job that exits so."""
-    peer.streams = [[state("RUNNING"), *[output(b"x")] * 3, end("COMPLETED")]]
-    assert mgpu("srun", "--status-file", "end.json", "--session-timeout=0", "prog").status == 75
-    (error,) = told("error")
-    assert (error["code"], error["hint"]) == ("not_followed", "mgpu attach 17")
-    assert told("job_id", "state", "exit_code", "exit_status") == [17, "RUNNING", None, 75]
-    peer.streams = [[state("RUNNING"), end("FAILED", exit_code=75)]]
-    assert mgpu("srun", "--status-file", "end.json", "prog").status == 75
-    assert told("state", "exit_code", "error") == ["FAILED", 75, None]
+def answer(**changes: Any) -> dict[str, Any]:
+    rows = [ANN, {**NOTHING, "name": ""}]
+    told = {"since": "2026-11-21T22:30:00Z", "until": "2026-11-28T22:30:00Z", "by": "user", "rows": rows}
+    return {**told, "total": {**ANN, "name": "total"}, "nodes": [NODE], "idle": [], **changes}
 
 
-def test_one_that_did_not_start_in_time(peer: Peer, mgpu: Callable) -> None:
-    gone = threading.Event()
-    threading.Thread(target=lambda: (peer.wait_for("POST", "/v1/cancel"), gone.set()), daemon=True).start()
-    peer.answers["GET", "/v1/jobs/17"] = job("PENDING", reason="Resources", detail="all busy")
-    peer.streams = [[state("PENDING"), gone, end("CANCELLED", start_time=None, allocation=[])]]
-    assert mgpu("srun", "--status-file", "end.json", "-I0", "prog").status == 75
-    state_told, status, error = told("state", "exit_status", "error")
-    assert (state_told, status, error["code"]) == ("CANCELLED", 75, "not_started")
-    assert error["message"].endswith("taken off the queue; it waited: Resources: all busy")
+@pytest.fixture(autouse=True)
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
 
 
-def test_what_never_became_a_job(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = {"error": {"code": "not_allowed", "message": "this partition is closed", "hint": ""}}
-    peer.answers["POST", "/v1/jobs"] = (403, refused, {})
-    assert mgpu("srun", "--status-file=end.json", "prog").status == 77
-    assert told("job_id", "state", "exit_status", "error") == [None, None, 77, refused["error"]]
-    assert mgpu("srun", "--status-file=end.json", "--nothing", "prog").status == 2
-    assert told("exit_status", "error")[1]["code"] == "bad_request"
-    monkeypatch.setenv("MGPU_MASTER", "/nowhere/mgpu.sock")
-    assert mgpu("srun", "--status-file=end.json", "prog").status == 69
-    assert told("exit_status", "error")[1]["code"] == "no_master"
+def test_a_report_on_one_screen(peer, mgpu):
+    peer.answers["GET", "/v1/report"] = answer()
+    ran = mgpu("report")
+    assert ran.out.splitlines() == [
+        "2026-11-21 22:30 to 2026-11-28 22:30, by user",
+        "",
+        "USER    GPU-H  SHARE  UTIL  IDLE-H   GIB  JOBS    OK  WAIT    P90",
+        "ann     123.4   62 %  78 %     4.2  71.2    45  93 %  43 s  3.7 h",
+        "(none)    0.0      -     -       -     -     1     -     -      -",
+        "total   123.4   62 %  78 %     4.2  71.2    45  93 %  43 s  3.7 h",
+        "",
+        "NODE        UP  WENT DOWN  JOBS FAILED BY IT  SUSPECT GPUS",
+        "gpu01  99.99 %          1                  2             0",
+        "",
+        "no job is idle now",
+    ]
 
 
-def test_it_is_there_from_the_beginning_and_after_a_kill(peer: Peer, mgpu_process: Callable) -> None:
-    hold = threading.Event()
-    peer.streams = [[state("RUNNING"), output(b"begun\n"), hold]]
-    process = mgpu_process("srun", "--status-file", "end.json", "prog")
-    assert process.stdout.readline() == b"begun\n"
-    assert told("job_id", "error")[1]["code"] == "unfinished"
-    process.kill()
-    process.wait()
-    hold.set()
-    assert told("job_id", "exit_status", "error")[:2] == [17, None]
+def test_it_fits_80_columns_whatever_it_says(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = {**ANN, "name": "somebody-with-a-long-name", "gpu_hours": 1_234_567.8, "share": 1.0, "utilization": 100.0}
+    wide |= {"idle_gpu_hours": 123_456.7, "jobs": 123_456, "success": 1.0, "wait_median_s": 7100, "wait_p90_s": 7100}
+    lines = report.report_lines(answer(rows=[wide] * 2, total=wide), 0.0)
+    assert max(map(len, lines)) <= 80
+    assert lines[3].split()[1:] == ["1234568", "100", "%", "100", "%", "123457", "71.2", "123456", "100", "%",
+                                    "118", "min", "118", "min"]  # fmt: skip
 
 
-def test_of_attach_and_wait(peer: Peer, mgpu: Callable) -> None:
-    peer.streams = [[state("RUNNING"), end("TIMEOUT", exit_code=143)]]
-    assert mgpu("attach", "--status-file", "end.json", "17").status == 124
-    assert told("state", "exit_status") == ["TIMEOUT", 124]
-    peer.answers["GET", "/v1/jobs/17"] = job("COMPLETED", exit_code=0)
-    peer.answers["GET", "/v1/jobs/18"] = {**job("FAILED", exit_code=3), "job_id": 18}
-    assert mgpu("wait", "--status-file", "end.json", "17", "18").status == 3
-    assert told("job_id", "state", "exit_status") == [18, "FAILED", 3]
-    assert [each["job_id"] for each in json.loads(Path("end.json").read_text())["jobs"]] == [17, 18]
-    assert mgpu("submit", "-W", "--status-file", "end.json", "--", "prog").status == 0
-    assert told("job_id", "state", "exit_status") == [17, "COMPLETED", 0]
-    assert mgpu("wait", "--status-file", "end.json", "99").status == 1
-    assert told("job_id", "error")[1]["code"] == "not_found"
+def test_where_nothing_was_measured_or_nothing_ran_it_says_so():
+    unmeasured = answer(rows=[{**NOTHING, "name": "ann"}], total={**NOTHING, "name": "total"})
+    assert "nothing was measured: no node told how busy its GPUs were" in report.report_lines(unmeasured, 0.0)
+    assert "no job ran" in report.report_lines(answer(rows=[]), 0.0)
 
 
-def test_submit_without_wait_has_none(peer: Peer, mgpu: Callable) -> None:
-    assert mgpu("submit", "--status-file", "end.json", "--", "prog").status == 2
-    assert peer.bodies("POST", "/v1/jobs") == []
+def test_who_is_idle_now():
+    one = {**job("RUNNING", idle_since="2026-12-01T08:00:00Z"), "gpus": 1, "name": "a\x1b[2Jb"}
+    lines = report.report_lines(answer(idle=[one] * 12), 1796112000.0 + 43 * 60)
+    at = lines.index("idle now: 12 jobs on 12 GPUs")
+    assert lines[at + 1].split() == ["JOBID", "NAME", "USER", "GPUS", "IDLE", "NODE:GPU"]
+    assert "43 min" in lines[at + 2] and "\x1b" not in lines[at + 2]
+    assert lines[-1] == "and 2 more"
 
 
-def test_a_file_that_cannot_be_written_is_told_before(peer: Peer, mgpu: Callable) -> None:
-    ran = mgpu("srun", "--status-file", "nowhere/end.json", "prog")
-    said = "mgpu: --status-file nowhere/end.json: No such file or directory: name a file that can be written\n"
-    assert (ran.status, ran.err, peer.requests) == (2, said, [])
-    assert "Is a directory" in mgpu("srun", "--status-file", ".", "prog").err
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ((), {"since=7d"}),
+        (("--day", "--by", "node"), {"since=1d", "by=node"}),
+        (("--month",), {"since=30d"}),
+        (("--since", "2026-11-01", "--until", "2026-12-01"), {"since=2026-11-01", "until=2026-12-01"}),
+    ],
+)
+def test_what_is_asked_of_the_master(peer, mgpu, words, asked):
+    peer.answers["GET", "/v1/report"] = answer()
+    assert mgpu("report", *words).status == 0
+    query = next(path for path in peer.paths() if path.startswith("/v1/report")).partition("?")[2]
+    assert asked <= set(query.split("&"))
+    assert "zone=" in query
 
 
-def test_an_interrupted_wait(peer: Peer, mgpu_process: Callable) -> None:
-    peer.answers["GET", "/v1/jobs/17"] = job("RUNNING")
-    process = mgpu_process("wait", "--status-file", "end.json", "17")
-    peer.wait_for("GET", "/v1/jobs/17")
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert (process.returncode, told("exit_status", "error")[1]["code"]) == (130, "interrupted")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--day", "--week"), "--day and --week each say since when"),
+        (("--week", "--since", "2h"), "--week and --since each say since when"),
+        (("--day", "--until", "2h"), "--day is until now"),
+        (("--json", "--csv"), "--json always tells all"),
+    ],
+)
+def test_what_cannot_be_meant(peer, mgpu, words, said):
+    ran = mgpu("report", *words)
+    assert ran.status == 2 and said in ran.err and not ran.out
 
 
-def test_a_pipe_gets_the_end_alone(peer: Peer, mgpu: Callable) -> None:
-    os.mkfifo("pipe")
-    peer.streams = [[state("RUNNING"), CUT], [state("RUNNING"), end("COMPLETED", exit_code=0)]]
-    read: list[str] = []
-    reader = threading.Thread(target=lambda: read.extend(Path("pipe").read_text().splitlines()))
-    reader.start()
-    assert mgpu("srun", "--status-file", "pipe", "prog").status == 0
-    reader.join(20)
-    assert [json.loads(line)["state"] for line in read] == ["COMPLETED"]
+def test_for_programs(peer, mgpu):
+    peer.answers["GET", "/v1/report"] = answer(rows=[{**ANN, "name": "=cmd"}])
+    lines = mgpu("report", "--csv").out.split("\r\n")
+    assert lines[0].startswith("user,gpu_hours,share,measured_gpu_hours,")
+    assert lines[1].startswith("'=cmd,123.44,0.615,120.0,78.4,4.2,72909,45,42,3,0,0.933,43.0,13300.0")
+    assert json.loads(mgpu("--json", "report").out)["rows"][0]["name"] == "=cmd"
 
 
-# --- --request-id ---------------------------------------------------------------------------------------------------
-
-
-def test_a_key_goes_along_and_the_same_job_is_told(peer: Peer, mgpu: Callable) -> None:
-    peer.answers["POST", "/v1/jobs"] = {"job_id": 17, "notices": [], "created": False}
-    ran = mgpu("submit", "--request-id", "nightly", "--", "prog")
-    again = "mgpu: job 17 was submitted before with --request-id nightly: it is not submitted again\n"
-    assert ran == (0, "Submitted job 17\n", again)
-    assert [body["key"] for body in peer.bodies("POST", "/v1/jobs")] == ["nightly"]
-
-
-def test_no_variable_and_no_script_gives_a_key_for_good(
-    peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MGPU_REQUEST_ID", "nightly")
-    monkeypatch.setenv("MGPU_STATUS_FILE", "end.json")
-    Path("x.sh").write_text("#!/bin/sh\n#MGPU --request-id nightly\ntrue\n")
-    ran = mgpu("submit", "x.sh")
-    assert (ran.status, "there is no option '--request-id'" in ran.err) == (0, True)
-    assert ["key" in body for body in peer.bodies("POST", "/v1/jobs")] == [False]
-    assert not Path("end.json").exists()
-
-
-@pytest.mark.parametrize("created", [True, False])
-def test_a_job_of_an_earlier_command_is_not_taken_back(peer: Peer, mgpu_process: Callable, created: bool) -> None:
-    hold = threading.Event()
-    peer.answers["POST", "/v1/jobs"] = hold
-    process = mgpu_process("srun", "--request-id", "nightly", "prog")
-    peer.wait_for("POST", "/v1/jobs")
-    process.send_signal(signal.SIGINT)
-    peer.answers["POST", "/v1/jobs"] = {"job_id": 17, "notices": [], "created": created}
-    _, err = process.communicate(timeout=60)
-    hold.set()
-    assert (process.returncode, len(peer.bodies("POST", "/v1/cancel"))) == (130, created)
-    assert (b"the job may be queued" in err) is not created
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, "-"), (0, "0 s"), (119, "119 s"), (600, "10 min"), (7200, "2.0 h"), (10 * 86_400, "10.0 d")],
+)
+def test_waits_in_few_letters(seconds, words):
+    assert report.wait(seconds) == words
