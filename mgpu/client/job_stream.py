@@ -99,7 +99,7 @@ class JobStream:
 
     def _open(self) -> WebSocket:
         if self._failures:
-            self._master.start()
+            self._master.revive()
         offsets = {"stdout": self._resume(STDOUT), "stderr": self._resume(STDERR)}
         place = {"rank": self.rank, "attempt": self._current or None, **self._beginning, **self._wishes}
         return self._master.stream(with_query(self._path, **offsets, **place))

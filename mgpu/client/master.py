@@ -110,6 +110,11 @@ class Master:
         """An open stream. Raises MasterError."""
         return WebSocket(self.location.endpoint, path)
 
+    def revive(self) -> None:
+        """One that went away is started again, where that is ours to do. Raises NoMaster."""
+        if self._start_if_missing:
+            self.start()
+
     def start(self) -> None:
         """Makes sure that a master answers. Raises NoMaster."""
         if not self._start_if_missing:

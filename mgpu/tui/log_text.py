@@ -74,7 +74,7 @@ class LogText:
     def say(self, text: str) -> None:
         """A word of ours between what was written."""
         with self.lock:
-            self.lines.append(Line(None, clean(text)))
+            self.lines.append(Line(None, visible(text)))
             self._trim()
 
     def begin_anew(self) -> None:
