@@ -31,7 +31,7 @@ class CellLines(Lines):
         return len(self._cells)
 
     def strip_of(self, line: int) -> Strip:
-        return Strip([Segment(text, self.tone(tone)) for text, tone in line_of(self._cells[line], self.size.width)])
+        return Strip([Segment(text, self.tone(tone)) for text, tone in line_of(self._cells[line], self.wide)])
 
 
 class FactLines(CellLines):
@@ -44,7 +44,7 @@ class FactLines(CellLines):
 
     def tell(self, facts: Sequence[Fact]) -> None:
         self._facts = facts
-        self.put(laid_out(facts, self.size.width, self._plain()))
+        self.put(laid_out(facts, self.wide, self._plain()))
 
     def resized(self) -> None:
-        self._cells = laid_out(self._facts, self.size.width, self._plain())
+        self._cells = laid_out(self._facts, self.wide, self._plain())

@@ -9,7 +9,7 @@ from mgpu.tui.facts import Fact
 from mgpu.tui.sparkline import span_words, use_words, utilization
 from mgpu.wording.details import attempt_words, launcher_words, shell_words, ship_words, until_words
 from mgpu.wording.figures import count, duration, epoch, in_local_time, local_time
-from mgpu.wording.jobs import exit_words, part_words, prospects, ran_for, told_by_exit_code, why
+from mgpu.wording.jobs import exit_words, idle_words, part_words, prospects, ran_for, told_by_exit_code, why
 
 Json = dict[str, Any]
 MOST_NODES, MOST_NAMES, MOST_HOLDERS, MOST_RANKS = 30, 3, 10, 64
@@ -98,8 +98,8 @@ def _waiting(reasons: Json | None) -> Iterator[Fact]:
 
 
 def _use(job: Json, use: Json | None, now: float) -> Iterator[Fact]:
-    if since := epoch(job.get("idle_since")):
-        yield Fact("idle", f"its GPUs have not been used for {duration(now - since)}", "bad")
+    if idle := idle_words(job, now):
+        yield Fact("idle", f"{idle}: it holds GPUs without using them", "bad")
     if not use:
         return
     points = use.get("points") or []

@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 
 
 class Key(NamedTuple):
-    """`keys` as Textual calls them; `where`: rows, queue, nodes or app (everywhere). `label` stands in the footer, "" =
+    """`keys` as Textual calls them; `where`: one of PLACES. `label` stands in the footer, "" =
     it is left out there; `entry` in the command palette, likewise."""
 
     where: str
@@ -43,6 +43,21 @@ KEYS = (
     Key("nodes", "d", "d", "drain", "Drain", "drain the node: nothing new starts there (asks why)", "Drain the node"),
     Key("nodes", "D", "D", "resume", "Resume", "use the node again that was drained", "Resume the node"),
     Key("nodes", "b", "b", "bars", "Bars", "a bar per GPU, or a line per node", "Bars per GPU, or a line per node"),
+    Key("lines", "down,j", "j ↓", "scroll('down')", "", "one line down"),
+    Key("lines", "up,k", "k ↑", "scroll('up')", "", "one line up"),
+    Key("lines", "pagedown,space,ctrl+f", "PgDn", "scroll('page_down')", "", "a page down"),
+    Key("lines", "pageup,ctrl+b", "PgUp", "scroll('page_up')", "", "a page up"),
+    Key("lines", "g,home", "g Home", "scroll('first')", "", "to the first line"),
+    Key("lines", "G,end", "G End", "scroll('last')", "", "to the last line"),
+    Key("lines", "left", "←", "scroll('left')", "", "half a width to the left"),
+    Key("lines", "right", "→", "scroll('right')", "", "half a width to the right"),
+    Key("log", "f", "f", "follow", "Follow", "show what comes, as it comes"),
+    Key("log", "slash", "/", "search", "Search", "search, from where one is back"),
+    Key("log", "n", "n", "next(True)", "", "the one before it that is sought"),
+    Key("log", "N", "N", "next(False)", "", "the next one that is sought"),
+    Key("log", "w", "w", "fold", "Fold", "fold long lines, or scroll to the side"),
+    Key("log", "right_square_bracket", "]", "rank(1)", "", "the next rank alone, then all of them"),
+    Key("log", "left_square_bracket", "[", "rank(-1)", "", "the rank before"),
     Key("app", "y", "y", "copy", "", "copy the job's number or the node's name", "Copy the number or name"),
     Key("app", "tab", "Tab", "app.focus_next", "Pane", "to the next pane"),
     Key("app", "shift+tab", "Shift+Tab", "app.focus_previous", "", "to the pane before"),
@@ -51,7 +66,14 @@ KEYS = (
     Key("app", "question_mark", "?", "help", "Help", "this list", "Help: every key"),
     Key("app", "q,ctrl+c", "q", "quit", "Quit", "quit; jobs run on"),
 )
-PLACES = {"app": "Everywhere", "rows": "In a list", "queue": "In the queue", "nodes": "Among the nodes"}
+PLACES = {
+    "app": "Everywhere",
+    "rows": "In a list",
+    "queue": "In the queue",
+    "nodes": "Among the nodes",
+    "lines": "In details and logs",
+    "log": "In a log",
+}
 
 
 def bindings(where: str) -> list[BindingType]:

@@ -20,7 +20,7 @@ class Lines(ScrollView, can_focus=True):
     """A subclass says how many lines there are and how each looks. Keys are `keys.KEYS` of "lines"."""
 
     DEFAULT_CSS = """
-    Lines { background: $background; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    Lines { background: $background; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone}" for tone in TONES if tone}
     BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
@@ -42,12 +42,17 @@ class Lines(ScrollView, can_focus=True):
 
     def width_needed(self) -> int:
         """For all of it to be seen without scrolling to the side."""
-        return self.size.width
+        return self.wide
 
     def scrolled(self) -> None:
         """Whoever reads it is at another line now."""
 
     # --- scrolling ---
+
+    @property
+    def wide(self) -> int:
+        """Columns beside the scroll bar, whether that is there or not."""
+        return self.scrollable_size.width
 
     @property
     def top(self) -> int:
@@ -67,7 +72,7 @@ class Lines(ScrollView, can_focus=True):
         top, across = self.top, round(self.scroll_offset.x)
         page = max(self.page - 1, 1)
         lines = {"down": top + 1, "up": top - 1, "page_down": top + page, "page_up": top - page, "first": 0}
-        columns = {"left": across - self.size.width // 2, "right": across + self.size.width // 2}
+        columns = {"left": across - self.wide // 2, "right": across + self.wide // 2}
         if step in columns:
             self.scroll_to(x=max(columns[step], 0), animate=False, force=True)
         else:
@@ -114,7 +119,7 @@ class Lines(ScrollView, can_focus=True):
 
     def repaint(self) -> None:
         """What is on the screen and would look otherwise now."""
-        width = self.size.width
+        width = self.wide
         for y, drawn in list(self._on_screen.items()):
             if y >= self.size.height:
                 del self._on_screen[y]
@@ -126,7 +131,7 @@ class Lines(ScrollView, can_focus=True):
         return strip
 
     def _made(self, y: int) -> Strip:
-        width, line = self.size.width, self.top + y
+        width, line = self.wide, self.top + y
         if line >= self.line_count():
             return Strip.blank(width, self.rich_style)
         across = round(self.scroll_offset.x)

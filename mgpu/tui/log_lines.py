@@ -129,9 +129,9 @@ class LogLines(Lines):
 
     def width_needed(self) -> int:
         if self.folds:
-            return self.size.width
+            return self.wide
         longest = max((len(line.text) for line in self._lines), default=0)
-        return max(self.size.width, longest + self._margin)
+        return max(self.wide, longest + self._margin)
 
     def resized(self) -> None:
         self._again()
@@ -165,7 +165,7 @@ class LogLines(Lines):
 
     @property
     def _room(self) -> int:
-        return max(self.size.width - self._margin, LEAST_ROOM)
+        return max(self.wide - self._margin, LEAST_ROOM)
 
     def strip_of(self, line: int) -> Strip:
         index = bisect_right(self._ends, line)

@@ -1,18 +1,3 @@
-<<<<<<< HEAD
-"""A job's output as it comes."""
-
-from __future__ import annotations
-
-from textual.content import Content
-from textual.widgets import Static
-
-from mgpu.tui.cells import shown
-from mgpu.tui.source import Source
-
-
-class LogView(Static, can_focus=True):
-    """`show` follows the output of a job."""
-=======
 """A job's output as it comes: which of it, where one is in it, and what keeps it from coming."""
 
 from __future__ import annotations
@@ -50,20 +35,14 @@ class LogView(Vertical):
     """`show` follows the output of a job, of one rank or of all."""
 
     DEFAULT_CSS = """
-    LogView > .log-head { height: 1; }
+    LogView > .log-head { height: 1; overflow-y: hidden; }
     LogView > LogLines { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("log")
->>>>>>> 10a3fe4 (The monitor's details: of a job what there is to say and its log as it comes, of a node its GPUs, health and last day)
 
     def __init__(self, source: Source, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source = source
-<<<<<<< HEAD
-
-    def show(self, job_id: str | None) -> None:
-        self.update(Content("" if job_id is None else f"job {shown(job_id)}"))
-=======
         self._job_id: str | None = None
         self._rank: int | None = None
         self._feed: LogFeed | None = None
@@ -220,4 +199,3 @@ class LogView(Vertical):
     def job(self) -> dict[str, Any]:
         """As the stream told it last."""
         return self._feed.job if self._feed is not None else {}
->>>>>>> 10a3fe4 (The monitor's details: of a job what there is to say and its log as it comes, of a node its GPUs, health and last day)

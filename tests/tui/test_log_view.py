@@ -177,7 +177,7 @@ def test_long_lines_are_folded_or_scrolled_to_the_side(peer: Peer) -> None:
     stream = [state("RUNNING"), ATTEMPT, BEGIN, output(long), threading.Event()]
 
     async def look() -> None:
-        async with log_of(peer, stream, size=(42, 8)) as (pilot, lines):
+        async with log_of(peer, stream, size=(43, 8)) as (pilot, lines):
             await until_shown(pilot, "0039")
             assert screen_text(pilot.app)[1].rstrip() == "  0000 0001 0002 0003 0004 0005 0006 0007"
             assert screen_text(pilot.app)[2].rstrip() == "  0008 0009 0010 0011 0012 0013 0014 0015"
