@@ -48,7 +48,8 @@ def of_job(word: str, reasons: Any = None, use: Any = None, **more: Any) -> list
         ("asked for: 2 GPUs on 1 node", {}),
         ("attempt 1: ENDED exit 3 (NonZeroExitCode) 2026-01-01", {"attempts": [
             {"attempt": 1, "state": "ENDED", "exit_code": 3, "reason": "NonZeroExitCode", "allocation": [],
-             "start_time": "2026-01-01T00:00:01Z", "end_time": "2026-01-01T00:00:05Z"}, {"attempt": 2, "state": "RUNNING"}]}),
+             "start_time": "2026-01-01T00:00:01Z", "end_time": "2026-01-01T00:00:05Z"},
+            {"attempt": 2, "state": "RUNNING"}]}),
     ],
 )  # fmt: skip
 def test_of_a_job_that_runs(line: str, given: dict[str, Any]) -> None:
@@ -124,14 +125,13 @@ def test_of_what_a_job_used() -> None:
 
 
 def test_of_a_node() -> None:
-    nodes = stand_in.zoo()
+    nodes, model = stand_in.zoo(), "NVIDIA A100-SXM4-80GB"
     use = {"step_s": 300, "gpus": [{"uuid": "GPU-gpu02-4", "points": [{"utilization": 20}, {"utilization": 40}]}]}
     found = told(node_facts(nodes[1], use, stand_in.NOW))
     assert found[:2] == ["node: gpu02 (gpu02 10.0.0.2)", "state: UP, 3 of 8 GPUs free, seen 0:03 ago"]
     start = next(place for place, line in enumerate(found) if line.startswith("GPU 4: "))
     assert found[start : start + 3] == [
-        "GPU 4: external, erin, pid 4242, python, 11 GiB, 2 h, 10.7 of 80.0 GiB, 88 %, 40 C, 80 W, "
-        "NVIDIA A100-SXM4-80GB",
+        "GPU 4: external, erin, pid 4242, python, 11 GiB, 2 h, 10.7 of 80.0 GiB, 88 %, 40 C, 80 W, " + model,
         "GPU 4: mean 30 % in the last 10:00",
         "GPU 4: pid 4242 of erin 10.7 GiB for 2:30:00: python",
     ]
