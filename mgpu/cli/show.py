@@ -9,7 +9,7 @@ from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.ways import ways
 from mgpu.lean_typing import TYPE_CHECKING, Any
-from mgpu.wording.details import attempt_words, launcher_words, order_words, plain, shell_words, ship_words
+from mgpu.wording.details import attempt_words, launcher_words, order_words, plain, shell_words, ship_words, use_words
 from mgpu.wording.figures import count, duration, local_time
 from mgpu.wording.jobs import idle_words, its_output, part_words, why
 from mgpu.wording.letters import clean
@@ -60,6 +60,7 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         ("launcher", launcher_words(job)),
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
         ("idle", f"{idle}, since {local_time(job['idle_since'])}" if (idle := idle_words(job, clock.now())) else ""),
+        ("GPU use", use_words(job.get("use"))),
         ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
         ("order", order_words(job)),
         ("shipped", ship_words(job.get("ship"))),
@@ -74,7 +75,7 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         facts += [(f"attempt {each['attempt']}", attempt_words(each)) for each in attempts]
     told = {"job_id", "name", "user", "state", "reason", "detail", "exit_code", "command", "gpus", "nodes", "attempt"}
     told |= {*TIMES, "time_limit_s", "allocation", "attempts", "array_rest", "order", "ship", "logins", "failed_rank"}
-    told |= {"launcher", "ntasks_per_node", "idle_since"}
+    told |= {"launcher", "ntasks_per_node", "idle_since", "use"}
     others = {key: value for key, value in job.items() if key not in told}
     facts += [(key.replace("_", " "), plain(value)) for key, value in others.items()]
     shown = [(word, value) for word, value in facts if value not in (None, "", [], {})]

@@ -158,8 +158,8 @@ class PartUse:
 
 
 def span_s(gap_s: float | None, running_s: float, longest_s: float) -> float:
-    """How long a reading speaks for. `gap_s`: since the one before it, None = this master has seen none; `running_s`:
-    since the part began (less than 0 where the clock was set back)."""
+    """How long a reading speaks for. `gap_s`: since the one before it, None = nobody knows of one; `running_s`: since
+    the part began (less than 0 where the clock was set back)."""
     if gap_s is None:
         return 0.0
     return max(0.0, min(gap_s, longest_s, running_s if running_s >= 0 else inf))

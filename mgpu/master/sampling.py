@@ -97,12 +97,17 @@ class Sampler:
         self._busy = False
 
     def load(self) -> None:
-        """What is known of the parts that run, and the quarters of an hour that the master before did not come to."""
+        """What is known of the parts that run, when their nodes were looked at last, and the quarters of an hour that
+        the master before did not come to."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
         with self._store.read() as reader:
+            ages = {node.name: now - node.last_seen for node in reader.nodes() if node.last_seen is not None}
             running = {part.key for part in reader.open_parts() if part.state is not AttemptState.ENDED}
             known = samples.uses_of(reader, sorted({key.job_id for key in running}))
             self._to_roll = samples.unrolled(reader)
         self._uses = {use.key: use for use in known if use.key in running}
+        # for who has a master run once a minute: each of them looks but once
+        self._looked = {node: monotonic - age for node, age in ages.items() if 0 <= age <= self._longest_s}
 
     # --- a pass -----------------------------------------------------------------------------------------------------
 
@@ -126,14 +131,15 @@ class Sampler:
             del self._uses[key]
 
     def _add(self, view: NodeView, readings: Readings, minute: int) -> None:
+        seen = [(device, reading) for device in view.devices if (reading := readings.get(device.uuid)) is not None]
+        if not seen:
+            return
         entries = self._fresh.minutes.setdefault((view.name, minute), {})
         places = self._places.setdefault(view.name, {})
-        for device in view.devices:
-            reading = readings.get(device.uuid)
-            if reading is not None:
-                key = Key(device.uuid, device.job_id or NOBODY)
-                entries[key] = usage.with_reading(entries.get(key), reading, device.state)
-                places[device.uuid] = reading.index
+        for device, reading in seen:
+            key = Key(device.uuid, device.job_id or NOBODY)
+            entries[key] = usage.with_reading(entries.get(key), reading, device.state)
+            places[device.uuid] = reading.index
 
     def _measure(self, node: NodeName, readings: Readings, parts: Iterable[Part], now: float, monotonic: float) -> None:
         before = self._looked.get(node)

@@ -21,6 +21,7 @@ from mgpu.ops.named import call_by_name
 from mgpu.ops.privacy import Sight, sight_of
 from mgpu.ops.render import Json
 from mgpu.ops.since import moment_asked
+from mgpu.store import samples
 from mgpu.store.filters import JobFilter, Scope
 
 SCOPES = ("active", "ended", "all")
@@ -59,6 +60,7 @@ def show_job(context: Context, caller: Caller, named: Reference, ways: bool = Fa
         job = find(r, named)
         job_id = job.job_id
         attempts = [(attempt, r.parts(job_id, attempt.number)) for attempt in r.attempts(job_id)]
+        uses = [use for use in samples.uses_of(r, [job_id]) if use.attempt == job.attempt and use.measured_s]
         tasks = r.count_tasks(job_id) if job.is_array else {}
         if job.is_array:  # what is stored of it is when the last of them became a job: others wait for that
             job = replace(job, start_time=r.first_start(job_id))
@@ -72,6 +74,7 @@ def show_job(context: Context, caller: Caller, named: Reference, ways: bool = Fa
     shown["order"] = render.turn(turn, job.spec.standing) if turn else None
     if ways and job.state is JobState.RUNNING:
         shown["logins"] = logins(context, parts)
+    shown["use"] = render.use(uses) if uses else None
     shown |= {"mail_type": job.spec.mail_type, "mail_user": job.spec.mail_user}
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
     if job.is_array:

@@ -15,7 +15,7 @@ from mgpu.core.observation import WHOLE, GpuProcess, Mark, MarkKind, Node, Obser
 from mgpu.core.plan import DeviceState, DeviceView, NodeView, Wait, Window
 from mgpu.core.retry import decisive
 from mgpu.core.shape import shape_of
-from mgpu.core.usage import job_idle_since
+from mgpu.core.usage import PartUse, job_idle_since
 from mgpu.core.views import NO_INDEX
 
 Json = dict[str, Any]
@@ -141,6 +141,17 @@ def allocation(part: Part) -> Json:
         "exit_code": part.exit_code,
         "reason": part.reason,
         "lost_since": moment(part.lost_since),
+    }
+
+
+def use(uses: Sequence[PartUse]) -> Json:
+    """What an attempt made of its GPUs, from that of its parts; None = nothing was measured."""
+    measured_s = sum(one.measured_s for one in uses)
+    memory = [one.memory_mib for one in uses if one.memory_mib is not None]
+    return {
+        "utilization": round(100 * sum(one.busy_s for one in uses) / measured_s, 1) if measured_s else None,
+        "memory_peak_mib": max(memory, default=None),
+        "idle_gpu_hours": round(sum(one.idle_s for one in uses) / 3600, 3),
     }
 
 

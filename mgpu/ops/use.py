@@ -45,18 +45,14 @@ def job_use(context: Context, named: Reference) -> Json:
         ends = [part.ended or now for part in parts]
         span = _span(min((part.started or now for part in parts), default=now), max(ends, default=now), len(parts), now)
         points = usage.points(_of_parts(r, job, parts, span), span.step_s)
-    measured_s, seconds = sum(use.measured_s for use in uses), _gpu_seconds(parts, now)
-    memory = [use.memory_mib for use in uses if use.memory_mib is not None]
     return {
         "job_id": shown_id(job),
         "attempt": job.attempt,
         "step_s": span.step_s,
         "points": [_point(point) for point in points],
-        "utilization": round(100 * sum(use.busy_s for use in uses) / measured_s, 1) if measured_s else None,
-        "memory_peak_mib": max(memory, default=None),
         "idle_since": render.moment(usage.job_idle_since(parts)) if job.state is JobState.RUNNING else None,
-        "gpu_hours": round(seconds / 3600, 3),
-        "idle_gpu_hours": round(sum(use.idle_s for use in uses) / 3600, 3),
+        "gpu_hours": round(_gpu_seconds(parts, now) / 3600, 3),
+        **render.use(uses),
     }
 
 

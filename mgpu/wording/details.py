@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgpu.lean_typing import Any
-from mgpu.wording.figures import count, duration, local_time
+from mgpu.wording.figures import count, duration, gib, local_time
 from mgpu.wording.jobs import placed
 
 
@@ -58,6 +58,15 @@ def attempt_words(attempt: dict[str, Any]) -> str:
         f"{local_time(attempt.get('start_time'))} to {local_time(attempt.get('end_time'))}",
     ]
     return " ".join(filter(None, pieces))
+
+
+def use_words(use: dict[str, Any] | None) -> str:
+    """What the last attempt made of its GPUs: `mean 78 %, at most 71.2 GiB on one, 0.3 GPU-hours idle`."""
+    if not use or use["utilization"] is None:
+        return ""
+    memory = "" if use["memory_peak_mib"] is None else f"at most {gib(use['memory_peak_mib'])} GiB on one"
+    idle = f"{use['idle_gpu_hours']:.3g} GPU-hours idle" if use["idle_gpu_hours"] >= 0.01 else ""
+    return ", ".join(filter(None, (f"mean {use['utilization']:.0f} %", memory, idle)))
 
 
 def until_words(holder: dict[str, Any]) -> str:

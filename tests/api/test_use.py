@@ -60,6 +60,9 @@ def test_a_job_on_two_nodes(served):
     assert (told["step_s"], told["attempt"], told["utilization"], told["memory_peak_mib"]) == (60, 1, 70.0, 9000)
     assert told["gpu_hours"] == pytest.approx(2 * 10 / 60, abs=0.01)
     assert (told["idle_gpu_hours"], told["idle_since"]) == (0.008, None)
+    assert served.ask("GET", f"/v1/jobs/{job_id}")[1]["use"] == {
+        key: told[key] for key in ("utilization", "memory_peak_mib", "idle_gpu_hours")
+    }
     assert told["points"][0]["at"].endswith("Z")
 
 
@@ -68,6 +71,7 @@ def test_a_job_without_samples_or_gpus_or_a_start(served):
     for job_id in (run_without, waits):
         told = served.ask("GET", f"/v1/jobs/{job_id}/use")[1]
         assert (told["points"], told["utilization"], told["memory_peak_mib"]) == ([], None, None)
+        assert served.ask("GET", f"/v1/jobs/{job_id}")[1]["use"] is None
     assert served.ask("GET", "/v1/jobs/999/use")[0] == 404
 
 

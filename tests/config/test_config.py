@@ -14,6 +14,7 @@ from mgpu.core.errors import ConfigError
 from mgpu.core.fairshare import FairShare
 from mgpu.core.notices import EVENTS
 from mgpu.core.plan import Bounds, ExternalPolicy, Limits, Window
+from mgpu.core.usage import IdleRule
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -341,3 +342,17 @@ def test_retention_and_log(tmp_path):
     path.write_text("log: {format: jsn}\n")
     with pytest.raises(ConfigError, match="json"):
         load(path)
+
+
+def test_when_a_job_is_idle_and_how_long_samples_are_kept(tmp_path):
+    path = tmp_path / "cluster_config.yaml"
+    path.write_text("idle: {after: 2h, below: 10}\nretention: {samples: 90d}\n")
+    found = load(path)
+    assert (found.idle, found.keep_samples_s) == (IdleRule(7200.0, 10), 90 * 86_400)
+    path.write_text("idle: {after: never}\n")
+    found = load(path)
+    assert (found.idle, found.keep_samples_s) == (IdleRule(math.inf, 5), 35 * 86_400)
+    path.write_text("idle: {after: 0, below: 101}\nretention: {samples: never}\n")
+    with pytest.raises(ConfigError) as refused:
+        load(path)
+    assert len(refused.value.faults) == 3

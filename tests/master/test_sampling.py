@@ -10,8 +10,8 @@ import pytest
 
 from mgpu.config.model import Config
 from mgpu.core.errors import StoreError
-from mgpu.core.model import AttemptState, DeviceUuid, JobId, JobState
-from mgpu.core.observation import GpuReading, Observation
+from mgpu.core.model import AttemptState, DeviceUuid, JobId, JobState, NodeState
+from mgpu.core.observation import GpuReading, Node, Observation
 from mgpu.core.plan import DeviceState, DeviceView, NodeView
 from mgpu.core.usage import COARSE_S, FINE_S, NOBODY, IdleRule, Key
 from mgpu.master import sampling
@@ -19,6 +19,7 @@ from mgpu.master.board import Board
 from mgpu.master.inbox import Probed
 from mgpu.master.sampling import Sampler
 from mgpu.store import samples
+from mgpu.store.check import check
 from mgpu.store.store import Store
 from tests.store.stored_values import NODE, attempt, job, part
 
@@ -74,6 +75,8 @@ class Machine:
             for index, percent in enumerate(percents)
         ]
         seen = Observation(NODE, self.now(), "boot", "gpu01", tuple(readings))
+        with self.store.write() as w:  # as a pass does
+            w.save_node(Node(NODE, NodeState.UP, last_seen=self.now()))
         self.sampler.follow([Probed(NODE, seen)], board, [NodeView(NODE, True, "", tuple(devices))])
         self.sampler.tend(self.monotonic())
         while self.spawned:
@@ -123,14 +126,33 @@ def test_a_new_master_goes_on_with_all_of_it(machine):
         machine.look(100, 0)
     machine.sampler.close()
     machine.begin()
-    machine.look(50, 0, seconds=15.0)  # its first look speaks for no time: nobody knows when there was one before
+    machine.look(50, 0, seconds=10.0)
     machine.look(50, 0)
     machine.sampler.close()
     with machine.store.read() as r:
         (use,) = samples.uses_of(r, [job_id])
-    assert use.measured_s == 60.0 + 30.0
-    assert use.busy_s == 60.0 + 15.0
+    assert use.measured_s == 60.0 + 40.0  # the very first look speaks for no time
+    assert use.busy_s == 60.0 + 20.0
     assert machine.minutes()[60][Key(GPUS[0], job_id)].sums == (3, 3, 0, 0, 3, 250)
+
+
+def test_a_master_that_looks_but_once_measures_too(machine):
+    """`mgpu tick`, once a minute."""
+    job_id = machine.run(0)
+    for _ in range(10):
+        machine.begin()
+        machine.look(100, 0, seconds=60.0)
+        machine.sampler.close()
+    with machine.store.read() as r:
+        assert samples.uses_of(r, [job_id])[0].busy_s == 9 * 60.0
+
+
+def test_a_node_without_gpus_has_no_samples(machine, tmp_path):
+    machine.look()
+    machine.look()
+    machine.look()
+    assert machine.minutes() == {}
+    assert not [one for one in check(machine.store.path, tmp_path) if one.status == "failure"]
 
 
 def test_a_job_that_does_nothing_is_told_of_once(machine):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mgpu.wording.details import use_words
 from mgpu.wording.jobs import ended_on, ending, exit_status, idle_words, tasks_in_short, where, where_in_short
 from tests.client.peer import job
 
@@ -69,3 +70,10 @@ def test_for_how_long_a_job_is_idle(minutes: int, words: str) -> None:
     assert idle_words(job("RUNNING", **since), 1796112000.0 + 60 * minutes + 59) == words
     assert idle_words(job("RUNNING"), 1796112000.0) == ""
     assert idle_words(job("RUNNING", **since), 0.0) == "idle 0 min"  # by a clock that is behind
+
+
+def test_what_a_job_made_of_its_gpus() -> None:
+    use = {"utilization": 78.4, "memory_peak_mib": 72_909, "idle_gpu_hours": 0.3}
+    assert use_words(use) == "mean 78 %, at most 71.2 GiB on one, 0.3 GPU-hours idle"
+    assert use_words({**use, "memory_peak_mib": None, "idle_gpu_hours": 0.0}) == "mean 78 %"
+    assert use_words({**use, "utilization": None}) == use_words(None) == ""
