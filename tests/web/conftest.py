@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,13 @@ NODE = {
 class Web:
     """A running `mgpu top --web`."""
 
-    def __init__(self, state_dir: Path, *words: str, **environ: str) -> None:
+    def __init__(self, state_dir: Path, *words: str, stdin: int = subprocess.DEVNULL, **environ: str) -> None:
         line = [sys.executable, "-m", "mgpu", "top", "--web", "--state-dir", str(state_dir), *words]
+        if stdin >= 0:  # its own terminal, on which it stands in front
+            line = ["setsid", "--ctty", *line]
         self.environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environ}
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            line, env=self.environ, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
-        )
+        self.process = subprocess.Popen(line, env=self.environ, stdin=stdin, stdout=pipe, stderr=pipe, text=True)
         self.said: list[str] = []
         while True:
             assert self.process.stdout is not None and self.process.stderr is not None
@@ -72,8 +73,8 @@ def state_dir(tmp_path: Path) -> Iterator[Path]:
 def web(state_dir: Path) -> Iterator[Callable[..., Web]]:
     started: list[Web] = []
 
-    def start(*words: str, **environ: str) -> Web:
-        started.append(Web(state_dir, *words, **environ))
+    def start(*words: str, **more: Any) -> Web:
+        started.append(Web(state_dir, *words, **more))
         return started[-1]
 
     yield start

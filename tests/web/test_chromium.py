@@ -55,6 +55,18 @@ def test_the_monitor_is_shown_and_hears_keys_and_asks_for_nothing_elsewhere(brow
     assert not [one for one in browser.said if "Content Security Policy" in one or "exception" in one.lower()]
 
 
+def test_what_is_copied_comes_to_the_browsers_own_clipboard(browser: Browser, web: Start) -> None:
+    served = web()
+    allowed = ["clipboardReadWrite", "clipboardSanitizedWrite"]  # the first for us, to look at it
+    browser.call("Browser.grantPermissions", {"permissions": allowed, "origin": served.origin})
+    page = browser.open(served.address)
+    page.shows("train")
+    page.press("y")
+    page.shows("copied")
+    page.until(lambda: page.tell("navigator.clipboard.readText()") in ("17", "gpu01"))
+    page.close()
+
+
 def test_a_page_could_not_ask_elsewhere_if_it_would(page: Page) -> None:
     page.shows("gpu01")
     tries = {

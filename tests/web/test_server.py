@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import os
 import signal
 import subprocess
 import sys
@@ -223,6 +224,20 @@ def test_a_monitor_that_fails_is_told_of_without_control_characters(web: Start, 
     (state_dir / "gone").rename(state_dir / "mgpu.sock")
     _, _, err = served.end()
     assert err.startswith("mgpu: cannot write ") and err.count("\n") == 1
+
+
+def test_enter_tells_another_address_and_the_one_before_is_worth_nothing(web: Start) -> None:
+    ours, theirs = os.openpty()
+    served = web(stdin=theirs)
+    first = served.token
+    os.write(ours, b"\n")
+    assert served.process.stdout is not None
+    second = served.process.stdout.readline().strip().partition("token=")[2]
+    assert second and second != first
+    assert [ask(served, f"/?token={token}")[0] for token in (first, second, second)] == [403, 303, 403]
+    os.close(theirs)
+    os.close(ours)  # the terminal is gone
+    assert served.process.wait(LONG_S) == 129
 
 
 def run(*words: str) -> tuple[int, str]:
