@@ -157,13 +157,14 @@ def attempts_of(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The job as it was in each of its attempts; one that never began as it is."""
     attempts = job.get("attempts") or []
     before = job.get("submit_time")
-    for one in attempts[:-1]:
+    waits = job["state"] == "PENDING"  # again, or still
+    for one in attempts if waits else attempts[:-1]:
         yield {
             **job, **{key: one[key] for key in ("attempt", "start_time", "end_time", "exit_code", "allocation")},
             "state": "REQUEUED", "reason": "", "detail": one["reason"], "waits_since": before,
         }  # fmt: skip
         before = one["end_time"] or before
-    yield {**job, "waits_since": before}
+    yield {**job, "waits_since": before, "attempt": None if waits else job["attempt"]}
 
 
 def history_lines(jobs: list[dict[str, Any]], attempts: bool) -> list[str]:

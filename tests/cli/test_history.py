@@ -197,5 +197,18 @@ def test_a_row_for_each_attempt(peer: Peer, mgpu: Callable) -> None:
         "17|2|COMPLETED|00:18:00|00:02:00|gpu01|\n"
         "18|0|CANCELLED|00:00:00|11:30:00|None assigned|\n"
     )
+    told(peer, job("PENDING", attempt=1, attempts=TRIED[:1]))
+    assert mgpu("history", "17", "-D", "-P", "-o", "Attempt,State,Elapsed,Planned", "--no-header").out == (
+        "1|REQUEUED|00:10:00|11:00:00\n|PENDING|00:00:00|00:50:00\n"
+    )
+
+
+def test_attempts_are_told_on_a_terminal_too(peer: Peer, mgpu: Callable) -> None:
+    again = {**ENDED, "start_time": "2026-01-01T11:12:00Z"}
+    told(
+        peer,
+        job("COMPLETED", exit_code=0, attempt=2, attempts=TRIED, **again),
+        job("CANCELLED", job_id=18, attempt=0, attempts=[], **NEVER),
+    )
     lines = mgpu("history", "-D").out.splitlines()
     assert [line.split()[:2] for line in lines] == [["JOBID", "TRY"], ["17", "1"], ["17", "2"], ["18", "-"]]
