@@ -11,7 +11,19 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from mgpu.client.http import MasterError
-from scripts.benchmarks import commands, foreground, gangs, machine, planner, polling, probes, queues, stages, submits
+from scripts.benchmarks import (
+    commands,
+    foreground,
+    gangs,
+    machine,
+    monitor,
+    planner,
+    polling,
+    probes,
+    queues,
+    stages,
+    submits,
+)
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row
 from tests.lab.lab import sweep
@@ -39,6 +51,7 @@ MEASURES: dict[str, tuple[int, int, Measure]] = {
     "idle": (1, 1, lambda cluster, _repeats: probes.idle_master(cluster)),
     "queue": (2, 15, queues.long_queue),
     "drain": (2, 2, queues.drain),
+    "monitor": (2, 10, monitor.monitor),
     "polling": (1, 10, polling.polling),
     "submits": (1, 1, submits.submits),
     "gang-2": (2, 6, gangs.gang(2, 1.0)),
@@ -49,6 +62,7 @@ MEASURES: dict[str, tuple[int, int, Measure]] = {
 
 
 LARGE = {name for name, (nodes, _, _) in MEASURES.items() if nodes > 2} | {
+    "monitor",
     "polling",
     "submits",
 }  # only where they are asked for

@@ -95,15 +95,23 @@ def keys(cluster: Cluster, repeats: int) -> list[Row]:
 
 
 class Typed:
-    """A program on a terminal of its own."""
+    """A program on a terminal of its own, of so many rows and columns. `bye`: what ends it."""
 
-    def __init__(self, words: list[str], env: dict[str, str]) -> None:
+    def __init__(
+        self,
+        words: list[str],
+        env: dict[str, str],
+        size: tuple[int, int] = (24, 80),
+        term: str = "dumb",
+        bye: bytes = b"\r\x04",
+    ) -> None:
+        self._bye = bye
         self._fd, theirs = pty.openpty()
         tty.setraw(theirs)
-        termios.tcsetwinsize(theirs, (24, 80))
+        termios.tcsetwinsize(theirs, size)
         self._child = subprocess.Popen(
             words,
-            env={**env, "TERM": "dumb"},
+            env={**env, "TERM": term},
             stdin=theirs,
             stdout=theirs,
             stderr=subprocess.DEVNULL,
@@ -115,7 +123,7 @@ class Typed:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        os.write(self._fd, b"\r\x04")
+        os.write(self._fd, self._bye)
         try:
             self._child.wait(10)
         except subprocess.TimeoutExpired:
@@ -130,21 +138,31 @@ class Typed:
 
         wait_until("an echo", echoed)
         Event().wait(1.0)
-        self._drain()
+        self.drain()
 
-    def _drain(self) -> None:
-        while select.select([self._fd], [], [], SETTLED_S)[0]:
-            os.read(self._fd, 4096)
+    def drain(self) -> None:
+        while self.read(SETTLED_S):
+            pass
+
+    def read(self, seconds: float) -> bytes:
+        """What it shows, once it shows something; b"" = nothing for so long."""
+        return os.read(self._fd, 1 << 16) if select.select([self._fd], [], [], seconds)[0] else b""
+
+    def answer(self, key: bytes, what: str) -> float:
+        """Seconds from the key until something is shown. Raises BenchError."""
+        self.drain()
+        began = monotonic()
+        os.write(self._fd, key)
+        if not self.read(10.0):
+            raise BenchError(what)
+        return monotonic() - began
 
     def key(self) -> float:
-        self._drain()
-        began = monotonic()
-        os.write(self._fd, b"k")
-        if not select.select([self._fd], [], [], 10.0)[0]:
-            raise BenchError("a key has no echo")
-        took = monotonic() - began
-        os.read(self._fd, 4096)
-        return took
+        return self.answer(b"k", "a key has no echo")
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
 
 # --- many -----------------------------------------------------------------------------------------------------------
