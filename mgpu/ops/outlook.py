@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from mgpu import clock
 from mgpu.core.array import shown_id, task_name
@@ -26,8 +26,11 @@ from mgpu.ops.submit import known_facts, read_job
 from mgpu.store.filters import JobFilter
 from mgpu.store.reading import Reader
 
+Found = TypeVar("Found")
 Open = tuple[tuple[JobId, bool], ...]  # as core.dependency.still_open says it
-FRESH_S = 5.0
+FRESH_S = 5.0  # when jobs are expected to start
+PLACES_FRESH_S = 1.0
+_SELDOM = 20  # times as long as it takes to reckon something, nobody does
 NOBODYS = JobId(1 << 62)  # of a job that is only asked about: behind all others of its rank
 
 
@@ -36,44 +39,64 @@ def expected(context: Context) -> Mapping[JobId, Expected]:
     return expected_starts(*context.control.what_if())
 
 
+class Reckoned(Generic[Found]):
+    """What many ask for again and again: reckoned once in a while for all of them. Any thread may ask, and but for the
+    one that reckons none is kept waiting: of a long queue that takes its time."""
+
+    def __init__(self, reckon: Callable[[], Found], fresh_s: Callable[[], float]) -> None:
+        self._reckon = reckon
+        self._fresh_s = fresh_s
+        self._lock = threading.Lock()
+        self._due = -math.inf
+        self._found: Found | None = None
+
+    def now(self) -> Found | None:
+        """None = somebody reckons for the first time."""
+        if clock.monotonic() >= self._due and self._lock.acquire(blocking=False):
+            try:
+                began = clock.monotonic()
+                self._found = self._reckon()
+                # from when it was done: where it takes long it is not always at it
+                took = clock.monotonic() - began
+                self._due = began + took + max(self._fresh_s(), _SELDOM * took)
+            finally:
+                self._lock.release()
+        return self._found
+
+
 class Prospects:
-    """What those are told again and again who wait for a start: reckoned once in a while for all of them. Any thread
-    may ask, and but for the one that reckons none is kept waiting: of a long queue that takes its time."""
+    """What those are told who wait for a start, and those who look at the queue."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._lock = threading.Lock()
-        self._at = -math.inf
-        self._seen: tuple[Snapshot, Mapping[JobId, Expected]] | None = None
-        self._places: tuple[Snapshot | None, Mapping[JobId, int]] = None, {}
+        self._starts = Reckoned(self._reckon_starts, lambda: FRESH_S)
+        self._places = Reckoned(self._reckon_places, lambda: PLACES_FRESH_S)
+        self._known: Mapping[JobId, int] = {}
 
     def of(self, job_id: JobId) -> Json:
         """How many stand before it as well."""
-        seen = self._reckoned()
+        seen = self._starts.now()
         return {"ahead": ahead_of(seen[0], job_id) if seen else None, **self.start_of(job_id)}
 
     def start_of(self, job_id: JobId) -> Json:
-        seen = self._reckoned()
+        seen = self._starts.now()
         return told(seen[1].get(job_id) if seen else None)
 
     def places(self) -> Mapping[JobId, int]:
-        """In the queue, of those that wait for their turn or their time; not of those that came just now."""
-        seen = self._reckoned()
-        known, places = self._places
-        if seen and seen[0] is not known:
-            found = {job_id: place for place, job_id in enumerate(in_line(seen[0]))}
-            self._places = seen[0], places if found == places else found  # the same one says that nothing has moved
-        return self._places[1]
+        """In the queue, of those that wait for their turn or their time; not of those that came just now. The same
+        object as long as nothing has moved."""
+        return self._places.now() or self._known
 
-    def _reckoned(self) -> tuple[Snapshot, Mapping[JobId, Expected]] | None:
-        if clock.monotonic() - self._at > FRESH_S and self._lock.acquire(blocking=False):
-            try:
-                seen, policies = self._context.control.what_if()
-                self._seen = seen, expected_starts(seen, policies)
-                self._at = clock.monotonic()  # when it was done: where it takes long it is not always at it
-            finally:
-                self._lock.release()
-        return self._seen
+    def _reckon_starts(self) -> tuple[Snapshot, Mapping[JobId, Expected]]:
+        seen, policies = self._context.control.what_if()
+        return seen, expected_starts(seen, policies)
+
+    def _reckon_places(self) -> Mapping[JobId, int]:
+        seen, _ = self._context.control.what_if()
+        found = {job_id: place for place, job_id in enumerate(in_line(seen))}
+        if found != self._known:
+            self._known = found
+        return self._known
 
 
 def told(one: Expected | None) -> Json:

@@ -25,7 +25,8 @@ MALLORY = {"uid": 4711, "user": "mallory"}
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every plan is asked at once, and every place in the queue reckoned anew."""
     monkeypatch.setattr(listing, "WORDS_S", -1.0)
-    monkeypatch.setattr("mgpu.ops.outlook.FRESH_S", -1.0)
+    for name in ("FRESH_S", "PLACES_FRESH_S", "_SELDOM"):
+        monkeypatch.setattr(f"mgpu.ops.outlook.{name}", 0)
 
 
 def window(served: Served, query: str = "") -> dict[str, Any]:
