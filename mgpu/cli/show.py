@@ -49,6 +49,7 @@ def show(session: Session, /, kind: str, name: str | None) -> None:
 def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> list[str]:
     """A line per fact: those that people ask for first, then all others that the master sent. `to_it`: ways there."""
     because, code = why(job), job.get("exit_code")
+    idle = idle_words(job, clock.now())
     facts: list[tuple[str, Any]] = [
         ("job", f"{job['job_id']} {job.get('name') or ''}"),
         ("user", job.get("user")),
@@ -59,7 +60,10 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         ("asked for", f"{count(job['gpus'], 'GPU')} on {count(job['nodes'], 'node')}"),
         ("launcher", launcher_words(job)),
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
-        ("idle", f"{idle}, since {local_time(job['idle_since'])}" if (idle := idle_words(job, clock.now())) else ""),
+        (
+            "idle",
+            f"{idle[5:]}, since {local_time(job['idle_since'])}" if (idle := idle_words(job, clock.now())) else "",
+        ),
         ("GPU use", use_words(job.get("use"))),
         ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
         ("order", order_words(job)),

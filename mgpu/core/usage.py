@@ -176,7 +176,7 @@ def used(use: PartUse, readings: Sequence[GpuReading | None], seconds: float, no
     after = replace(
         use,
         measured_s=use.measured_s + seconds * len(told),
-        busy_s=use.busy_s + seconds * sum(min(percent, 100) for percent in told) / 100,
+        busy_s=use.busy_s + seconds * sum(min(max(percent, 0), 100) for percent in told) / 100,
         idle_s=use.idle_s + seconds * under,
         memory_mib=memory,
     )

@@ -55,12 +55,13 @@ class _Fresh:
     """What is to be stored."""
 
     minutes: dict[tuple[NodeName, int], dict[Key, Entry]] = field(default_factory=dict)
+    places: dict[NodeName, dict[DeviceUuid, int | None]] = field(default_factory=dict)  # indices of the GPUs
     uses: dict[PartKey, PartUse] = field(default_factory=dict)
     told: dict[PartKey, _Told] = field(default_factory=dict)
 
     def pieces(self) -> list[_Fresh]:
         """The last of them is to be stored first."""
-        minutes = [_Fresh(minutes=some) for some in _sliced(self.minutes, PIECE)]
+        minutes = [_Fresh(some, {node: self.places[node] for node, _ in some}) for some in _sliced(self.minutes, PIECE)]
         uses = [_Fresh(uses=some) for some in _sliced(self.uses, 10 * PIECE)]
         return [*uses, *minutes, *([_Fresh(told=self.told)] if self.told else [])]
 
@@ -74,7 +75,10 @@ class _Fresh:
         minutes = {key: dict(entries) for key, entries in self.minutes.items()}
         for key, entries in later.minutes.items():
             usage.add(minutes.setdefault(key, {}), entries.items())
-        return _Fresh(minutes, {**self.uses, **later.uses}, {**self.told, **later.told})
+        places = dict(self.places)
+        for node, more in later.places.items():
+            places[node] = {**places.get(node, {}), **more}
+        return _Fresh(minutes, places, {**self.uses, **later.uses}, {**self.told, **later.told})
 
 
 class Sampler:
@@ -89,7 +93,6 @@ class Sampler:
         self._lock = threading.Lock()  # over what is to be stored
         self._storing = threading.Lock()
         self._fresh = _Fresh()
-        self._places: dict[NodeName, dict[DeviceUuid, int | None]] = {}
         self._uses: dict[PartKey, PartUse] = {}  # of parts that run
         self._looked: dict[NodeName, float] = {}  # when, by the monotonic clock
         self._to_roll: set[tuple[NodeName, int]] = set()
@@ -104,7 +107,7 @@ class Sampler:
             ages = {node.name: now - node.last_seen for node in reader.nodes() if node.last_seen is not None}
             running = {part.key for part in reader.open_parts() if part.state is not AttemptState.ENDED}
             known = samples.uses_of(reader, sorted({key.job_id for key in running}))
-            self._to_roll = samples.unrolled(reader)
+            self._to_roll = samples.unrolled(reader, now)
         self._uses = {use.key: use for use in known if use.key in running}
         # for who has a master run once a minute: each of them looks but once
         self._looked = {node: monotonic - age for node, age in ages.items() if 0 <= age <= self._longest_s}
@@ -135,7 +138,7 @@ class Sampler:
         if not seen:
             return
         entries = self._fresh.minutes.setdefault((view.name, minute), {})
-        places = self._places.setdefault(view.name, {})
+        places = self._fresh.places.setdefault(view.name, {})
         for device, reading in seen:
             key = Key(device.uuid, device.job_id or NOBODY)
             entries[key] = usage.with_reading(entries.get(key), reading, device.state)
@@ -188,13 +191,12 @@ class Sampler:
         with self._storing:
             with self._lock:
                 fresh, self._fresh = self._fresh, _Fresh()
-                places = {node: dict(known) for node, known in self._places.items()}
             pieces = fresh.pieces()
             self._to_roll |= {(node, usage.bucket_of(start, COARSE_S)) for node, start in fresh.minutes}
             try:
                 while pieces:
                     with self._store.write() as writer:
-                        self._put(writer, pieces[-1], places)
+                        self._put(writer, pieces[-1])
                     pieces.pop()
             finally:
                 if pieces:
@@ -204,13 +206,13 @@ class Sampler:
                         self._fresh.shorten()
             self._roll()
 
-    def _put(self, writer: Writer, piece: _Fresh, places: Mapping[NodeName, Mapping[DeviceUuid, int | None]]) -> None:
+    def _put(self, writer: Writer, piece: _Fresh) -> None:
         now = self._clock.now()
         by_node: dict[NodeName, dict[int, dict[Key, Entry]]] = {}
         for (node, start), entries in piece.minutes.items():
             by_node.setdefault(node, {})[start] = entries
         for node, minutes in by_node.items():
-            samples.put(writer, node, minutes, places.get(node, {}), now)
+            samples.put(writer, node, minutes, piece.places[node], now)
         samples.save_uses(writer, piece.uses.values())
         for told in piece.told.values():
             self._tell(writer, told, now)

@@ -18,6 +18,7 @@ from mgpu.store.tables import uses, written_out
 from mgpu.store.writing import Writer
 
 DAY_S = 86_400.0
+MOST_DEVICES = 1000  # of a node that have a number
 AHEAD_S = 86_400.0  # what lies so far in the future a clock that was wrong has left
 
 Numbers = Mapping[DeviceUuid, int]
@@ -46,10 +47,14 @@ class Sampled(NamedTuple):
 
 
 def pack(entries: Entries, numbers: Numbers) -> bytes:
+    """Without what is of a GPU that has no number."""
     packed = bytearray()
     for key, entry in entries.items():
+        number = numbers.get(DeviceUuid(written_out(key.uuid)))
+        if number is None:
+            continue
         memory = 0 if entry.memory_mib is None else max(entry.memory_mib, 0) + 1
-        for value in (numbers[DeviceUuid(written_out(key.uuid))], key.job_id, *entry.sums, memory):
+        for value in (number, key.job_id, *entry.sums, memory):
             left = value
             while left > 0x7F:
                 packed.append(left & 0x7F | 0x80)
@@ -124,13 +129,17 @@ def _save(writer: Writer, bucket: Bucket, packed: bytes) -> None:
 def _numbered(
     writer: Writer, node: NodeName, places: Mapping[DeviceUuid, int | None], now: float
 ) -> dict[DeviceUuid, int]:
-    """Each has a number from now on."""
+    """Each has a number from now on, up to MOST_DEVICES of a node: instances of GPUs come and go, and are called
+    otherwise each time."""
     asked = "SELECT uuid, number, shown_index, seen FROM sampled_devices WHERE node = ?"
     known = {row[0]: row[1:] for row in writer.driver.execute(asked, (written_out(node),))}
-    news = False
+    news, room = False, MOST_DEVICES - len(known)
     for uuid, index in places.items():
         number, shown, seen = known.get(written_out(uuid), (None, None, 0.0))
         if number is not None and shown == index and abs(now - seen) < DAY_S:
+            continue
+        room -= number is None
+        if number is None and room < 0:
             continue
         query = """INSERT INTO sampled_devices (node, uuid, shown_index, seen) VALUES (?, ?, ?, ?)
             ON CONFLICT (node, uuid) DO UPDATE SET shown_index = excluded.shown_index, seen = excluded.seen"""
@@ -149,19 +158,27 @@ def roll(writer: Writer, node: NodeName, start: int, now: float) -> None:
         _save(writer, Bucket(node, COARSE_S, start), pack(packed, numbers))
 
 
-def unrolled(reader: Reader) -> set[tuple[NodeName, int]]:
-    """Quarters of an hour of which there are minutes alone."""
-    query = f"""SELECT DISTINCT node, start / {COARSE_S} * {COARSE_S} AS began FROM samples m WHERE length_s = {FINE_S}
-        AND NOT EXISTS (SELECT 1 FROM samples q WHERE q.node = m.node AND q.length_s = {COARSE_S}
-            AND q.start = m.start / {COARSE_S} * {COARSE_S})"""
-    return {(NodeName(node), began) for node, began in reader.driver.execute(query)}
+def unrolled(reader: Reader, now: float) -> set[tuple[NodeName, int]]:
+    """Quarters of an hour of which there are minutes alone: those after the last one that was rolled up."""
+    last = "SELECT max(start) FROM samples WHERE node = ? AND length_s = ? AND start <= ?"
+    later = "SELECT start FROM samples WHERE node = ? AND length_s = ? AND start >= ?"
+    found = set()
+    for node in _nodes(reader):
+        rolled_up = reader.driver.execute(last, (node, COARSE_S, now)).fetchone()[0]
+        begin = 0 if rolled_up is None else rolled_up + COARSE_S
+        starts = reader.driver.execute(later, (node, FINE_S, begin))
+        found |= {(NodeName(node), bucket_of(start, COARSE_S)) for (start,) in starts}
+    return found
+
+
+def _nodes(reader: Reader) -> list[str]:
+    return [row[0] for row in reader.driver.execute("SELECT DISTINCT node FROM sampled_devices")]
 
 
 def outdated(reader: Reader, now: float, kept: Mapping[int, float], most: int) -> list[Bucket]:
     """Buckets that are kept for so long no more (length -> seconds), or that a wrong clock has left; some of them."""
     found: list[Bucket] = []
-    nodes = [row[0] for row in reader.driver.execute("SELECT DISTINCT node FROM sampled_devices")]
-    for node in nodes:
+    for node in _nodes(reader):
         for length_s, seconds in kept.items():
             for condition, bound in (("start < ?", now - seconds), ("start > ?", now + AHEAD_S)):
                 query = f"SELECT start FROM samples WHERE node = ? AND length_s = ? AND {condition} LIMIT ?"

@@ -149,6 +149,26 @@ def test_a_clock_that_is_set_makes_no_job_idle_and_none_since_the_future():
     assert usage.idle_since(use, RULE) == NOW - 5000
 
 
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 600.0), st.none() | st.integers(0, 100), st.floats(-1e6, 1e6)), min_size=1, max_size=40
+    )
+)
+def test_whatever_clocks_and_gpus_do_what_was_measured_holds_together(looks):
+    use, quiet_s, now = NEW, 0.0, NOW
+    for seconds, percent, jump_s in looks:
+        now += seconds + jump_s
+        use = usage.used(use, [reading(percent)], seconds, now, RULE)
+        quiet_s = 0.0 if percent is not None and percent >= 5 else quiet_s + seconds * (percent is not None)
+        assert (usage.idle_since(use, RULE) is not None) == (quiet_s >= RULE.after_s and use.idle_since is not None)
+        assert use.idle_since is None or use.idle_since <= now or percent is None
+    told = [(seconds, percent) for seconds, percent, _ in looks if percent is not None]
+    assert use.measured_s == pytest.approx(sum(seconds for seconds, _ in told))
+    assert use.busy_s == pytest.approx(sum(seconds * percent / 100 for seconds, percent in told))
+    assert use.idle_s == pytest.approx(sum(seconds for seconds, percent in told if percent < 5))
+    assert use.busy_s <= use.measured_s + 1e-6
+
+
 def test_a_job_is_idle_once_all_its_parts_are():
     runs = AttemptState.RUNNING
     one, two = part(JobId(7), 0, state=runs, idle_since=50.0), part(JobId(7), 1, rank=1, state=runs, idle_since=80.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.end_to_end.cluster import QUICK, until
@@ -24,7 +25,7 @@ def test_a_job_that_does_nothing_becomes_idle_and_one_that_works_does_not(
     since = until("the one is idle", lambda: cluster.job(idle)["idle_since"])
     (line,) = [line for line in cluster("queue").lines if "(idle 0 min)" in line]
     assert line.split()[0] == str(idle)
-    assert "idle 0 min" in cluster("show", "job", idle).out
+    assert re.search(r"^idle +0 min, since", cluster("show", "job", idle).out, re.MULTILINE)
     assert "idle 0 min: its GPUs do nothing since" in cluster("why", idle).out
     until("it is told", lambda: told.exists() and '"event": "idle"' in told.read_text())
 

@@ -64,9 +64,9 @@ def test_rolled_again_where_more_came_later(store):
     key, rolled = Key(GPUS[0], JobId(7)), Key(GPUS[0], NOBODY)
     with store.write() as w:
         samples.put(w, NODE, {START + 60 * number: {key: entry(number)} for number in range(16)}, PLACES, NOW)
-        assert samples.unrolled(w) == {(NODE, START), (NODE, START + COARSE_S)}
+        assert samples.unrolled(w, NOW + 1800) == {(NODE, START), (NODE, START + COARSE_S)}
         samples.roll(w, NODE, START, NOW)
-        assert samples.unrolled(w) == {(NODE, START + COARSE_S)}
+        assert samples.unrolled(w, NOW + 1800) == {(NODE, START + COARSE_S)}
         samples.put(w, NODE, {START: {key: entry(95)}}, PLACES, NOW)  # the clock was set back
         samples.roll(w, NODE, START, NOW)
         assert dict(samples.buckets(w, NODE, COARSE_S, NOW, NOW)) == {START: {rolled: entry(105 + 95, 16)}}
@@ -88,6 +88,18 @@ def test_a_gpu_with_a_strange_name_is_kept(store):
     with store.write() as w:
         samples.put(w, NODE, {START: {Key(strange, NOBODY): entry(10)}}, {strange: 0}, NOW)
         assert len(dict(samples.buckets(w, NODE, FINE_S, NOW, NOW))[START]) == 1
+
+
+def test_a_node_whose_gpus_are_called_otherwise_each_time_fills_no_table(store, monkeypatch):
+    monkeypatch.setattr(samples, "MOST_DEVICES", 3)
+    for number in range(5):
+        uuid = DeviceUuid(f"MIG-{number}")
+        with store.write() as w:
+            samples.put(w, NODE, {START + 60 * number: {Key(uuid, NOBODY): entry(number)}}, {uuid: 0}, NOW)
+    with store.read() as r:
+        assert len(samples.sampled(r, NODE)) == 3
+        found = dict(samples.buckets(r, NODE, FINE_S, NOW, NOW + 600))
+    assert [bool(entries) for entries in found.values()] == [True, True, True, False, False]
 
 
 def test_use_is_kept_of_parts_that_there_are(store):
