@@ -47,9 +47,9 @@ def state_of(gpu: Node, node: Node) -> str:
     return "unused" if state == "free" and node.get("barred") else state
 
 
-def head(node: Node, width: int, now: float, old_after_s: float, letters_width: int, plain: bool) -> list[Cell]:
+def head(node: Node, width: int, age: str, letters_width: int, plain: bool) -> list[Cell]:
     """Name, state, what is free, and whatever is not as it should be. With a `letters_width` a letter per GPU, padded
-    to that. It is told how old its figures are once that is more than `old_after_s`."""
+    to that. `age`: how old its figures are, as `age_words` says it."""
     name = fitted(Cell(str(node.get("node_id")), "strong"), min(NAME_WIDTH, width // 3))
     state = str(node.get("state") or "?")
     cells = [name, Cell(" "), fitted(Cell(state, NODE_TONES.get(state, "")), 8)]
@@ -59,8 +59,8 @@ def head(node: Node, width: int, now: float, old_after_s: float, letters_width: 
     reason = reason_of(node)
     free = free_words(node).replace(" GPUs free", " free")
     cells.append(Cell(f" {free:11}", "" if state == "UP" and not node.get("barred") else "dim"))
-    if old := age_words(node, now, old_after_s):
-        cells.append(Cell(f"  {old}", "wait"))
+    if age:
+        cells.append(Cell(f"  {age}", "wait"))
     if reason:
         cells.append(Cell(f"  {reason}", "bad" if state == "DOWN" else "wait"))
     elif not letters_width:

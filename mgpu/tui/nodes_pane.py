@@ -39,6 +39,7 @@ class NodeRows(Rows):
         self.empty = ""
         self._starts = [0]  # the first line of each node, and the one behind all
         self._letters = 8  # the most GPUs of a node
+        self._kept: dict[tuple[int, int, str], tuple[Any, list[Cell]]] = {}  # lines, each with the node it is of
 
     def show_as(self, compact: bool, plain: bool) -> None:
         if (compact, plain) != (self.compact, self.plain):
@@ -47,6 +48,7 @@ class NodeRows(Rows):
             self.refresh()
 
     def recount(self) -> None:
+        self._kept.clear()
         width = max(self.size.width - 1, 1)
         heights = [1 if self.compact else node_rows.lines_of(node, width) for node in self._items]
         self._starts = [0, *accumulate(heights)]
@@ -67,11 +69,21 @@ class NodeRows(Rows):
         return str(item["node_id"])
 
     def cells_of(self, item: Any, line: int, width: int) -> list[Cell]:
+        age = "" if line else self._age(item)
+        kept = self._kept.get((id(item), line, age))
+        if kept is None:
+            kept = item, self._made(item, line, width, age)
+            self._kept[id(item), line, age] = kept
+        return kept[1]
+
+    def _made(self, node: Json, line: int, width: int, age: str) -> list[Cell]:
         if line:
-            return node_rows.gpu_line(item, line - 1, width, self.plain)
-        old_after_s = self._pauses.old_after_s(str(item["node_id"]))
-        letters = self._letters if self.compact else 0
-        return node_rows.head(item, width, self._clock.now(), old_after_s, letters, self.plain)
+            return node_rows.gpu_line(node, line - 1, width, self.plain)
+        return node_rows.head(node, width, age, self._letters if self.compact else 0, self.plain)
+
+    def _age(self, node: Json) -> str:
+        """All of a line that the clock alone changes."""
+        return node_rows.age_words(node, self._clock.now(), self._pauses.old_after_s(str(node["node_id"])))
 
     def nothing(self) -> str:
         return self.empty

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,7 +27,9 @@ POLL_S = 2.0
 
 
 class QueueRows(Rows):
-    """Jobs as `GET /v1/window` tells them."""
+    """Jobs as `GET /v1/window` tells them. Each second only their times are others: the rest of a line is kept."""
+
+    HAS_HEAD = True
 
     def __init__(self, clock: Clock, *, id: str) -> None:
         super().__init__(id=id)
@@ -36,22 +38,34 @@ class QueueRows(Rows):
         self.sort = "queue"
         self.empty = ""
         self._shares: tuple[int, list[tuple[Column, int]]] = (-1, [])
+        self._kept: dict[int, tuple[Any, list[Cell]]] = {}  # by id of the row, which is kept beside it
+
+    def put(self, items: Sequence[Any], offset: int = 0, total: int | None = None) -> None:
+        self._kept.clear()
+        super().put(items, offset, total)
 
     def shares(self, width: int) -> list[tuple[Column, int]]:
         if self._shares[0] != width:
             self._shares = width, shares(self.columns, width)
+            self._kept.clear()
         return self._shares[1]
 
     def show_as(self, columns: tuple[Column, ...], sort: str) -> None:
         self.columns, self.sort = columns, sort
         self._shares = (-1, [])
+        self._kept.clear()
         self.repaint()
 
     def key_of(self, item: Any) -> Hashable:
         return str(item["job_id"])
 
     def cells_of(self, item: Any, line: int, width: int) -> list[Cell]:
-        return queue_rows.line(item, self.shares(width), self._clock.now())
+        found, now = self.shares(width), self._clock.now()
+        _, cells = self._kept.get(id(item), (None, None))
+        if cells is None:
+            cells = queue_rows.line(item, found, now)
+            self._kept[id(item)] = item, cells
+        return queue_rows.with_time(cells, item, found, now)
 
     def head(self, width: int) -> list[Cell]:
         return [Cell(" ", "head"), *queue_rows.head(self.shares(max(width - 1, 0)), self.sort)]

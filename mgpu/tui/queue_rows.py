@@ -48,6 +48,14 @@ def line(job: Job, shares: Sequence[tuple[Column, int]], now: float) -> list[Cel
     return cells[:-1]
 
 
+def with_time(line: list[Cell], job: Job, shares: Sequence[tuple[Column, int]], now: float) -> list[Cell]:
+    """The line of the job as it is now: how long it runs or waits is another each second."""
+    for place, (column, width) in enumerate(shares):
+        if column.key == "time":
+            return [*line[: 2 * place], fitted(_time(job, now), width, column.right), *line[2 * place + 1 :]]
+    return line
+
+
 def head(shares: Sequence[tuple[Column, int]], sort: str) -> list[Cell]:
     """The column that sorts has an arrow: ↓ as it is given, ↑ turned round."""
     cells: list[Cell] = []

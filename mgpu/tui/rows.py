@@ -29,6 +29,7 @@ class Rows(ScrollView, can_focus=True):
     """`put` gives it rows. A subclass says what identifies one (`key_of`) and how it looks (`cells_of`, `head`); rows
     of more than a line are for `line_of`, `place_of` and `line_count` to count."""
 
+    HAS_HEAD: ClassVar[bool] = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone}" for tone in TONES if tone} | {"rows--cursor", "rows--head"}
     BINDINGS: ClassVar[list[BindingType]] = bindings("rows")
 
@@ -77,7 +78,7 @@ class Rows(ScrollView, can_focus=True):
         raise NotImplementedError
 
     def head(self, width: int) -> list[Cell]:
-        """The line above all rows; empty = there is none."""
+        """The line above all rows, where a subclass HAS_HEAD."""
         return []
 
     def nothing(self) -> str:
@@ -159,7 +160,7 @@ class Rows(ScrollView, can_focus=True):
 
     @property
     def _head_lines(self) -> int:
-        return 1 if self.size.height > 1 and self.head(max(self.size.width, 1)) else 0
+        return 1 if self.HAS_HEAD and self.size.height > 1 else 0
 
     @property
     def page(self) -> int:
@@ -273,12 +274,13 @@ class Rows(ScrollView, can_focus=True):
 
     def repaint(self) -> None:
         """What is on the screen and would look otherwise now."""
-        width = self.size.width
+        width, height = self.size
+        view = self._view()
         for y, drawn in list(self._drawn.items()):
-            if y >= self.size.height:
+            if y >= height:
                 del self._drawn[y]
                 continue
-            now = self._line(y, width)
+            now = self._line(y, width, view)
             if now[0] != drawn[0]:
                 self.refresh(Region(0, y, width, 1))
             elif now[1] != drawn[1]:
@@ -287,27 +289,32 @@ class Rows(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        self._drawn[y] = under, cells = self._line(y, width)
+        self._drawn[y] = under, cells = self._line(y, width, self._view())
         segments = [Segment(text, self._style(tone, under)) for text, tone in cells]
         return Strip(segments).adjust_cell_length(width, self._style("", under))
 
-    def _line(self, y: int, width: int) -> tuple[bool, tuple[Cell, ...]]:
+    def _view(self) -> tuple[int, int, bool]:
+        """What is the same for all lines, and costs Textual more than a line: how many stand above the rows, how many
+        rows are out of sight above, whether it has the focus."""
+        return self._head_lines, self._top, self.has_focus
+
+    def _line(self, y: int, width: int, view: tuple[int, int, bool]) -> tuple[bool, tuple[Cell, ...]]:
         """Whether it is to be marked as the one with the cursor, and what stands in it."""
-        if self._head_lines:
-            if y == 0:
-                return False, tuple(self.head(width))
-            y -= 1
-        line = self._top + y
+        above, top, focused = view
+        if y < above:
+            return False, tuple(self.head(width))
+        y -= above
+        line = top + y
         if line >= self.line_count():
             empty = self.nothing() if not self._total and y == 0 else ""
             return False, (Cell(fit(f" {empty}", width), "dim"),)
         index, part = self.place_of(line)
         item = self.at(index)
         under = index == self._cursor and not part
-        mark = Cell(MARK if under else " ", "mark" if self.has_focus else "dim")
+        mark = Cell(MARK if under else " ", "mark" if focused else "dim")
         room = max(width - 1, 0)
         cells = [Cell(fit("…", room), "dim")] if item is None else self.cells_of(item, part, room)
-        return under and self.has_focus, (mark, *cells)
+        return under and focused, (mark, *cells)
 
     def _style(self, tone: str, under_cursor: bool) -> Style:
         made = self._styles_made.get((tone, under_cursor))
