@@ -87,20 +87,24 @@ class Monitor(App[None]):
     # --- what there is ---
 
     @property
+    def main(self) -> Screen[Any]:
+        return self.screen_stack[0]
+
+    @property
     def queue(self) -> QueuePane:
-        return self.screen_stack[0].query_one(QueuePane)
+        return self.main.query_one(QueuePane)
 
     @property
     def nodes(self) -> NodesPane:
-        return self.screen_stack[0].query_one(NodesPane)
+        return self.main.query_one(NodesPane)
 
     @property
     def details(self) -> Details:
-        return self.screen_stack[0].query_one(Details)
+        return self.main.query_one(Details)
 
     @property
     def totals(self) -> Totals:
-        return self.screen_stack[0].query_one(Totals)
+        return self.main.query_one(Totals)
 
     @property
     def in_front(self) -> Pane:
@@ -155,7 +159,7 @@ class Monitor(App[None]):
             nodes.bars,
             self.details.open,
         )
-        main = self.screen_stack[0]
+        main = self.main
         for name in CLASSES:
             main.set_class(name in found.classes, name)
         main.query_one("#lists").set_class(found.details_hide_lists, "-hidden")
@@ -173,7 +177,18 @@ class Monitor(App[None]):
 
     @on(Rows.Picked)
     def _picked(self) -> None:
+        was_open = self.details.open
         self._show_selected()
+        if was_open or self.main.has_class("-details-alone"):
+            self.call_after_refresh(self.details.focus_it)
+
+    @on(Details.Act)
+    def _act(self, event: Details.Act) -> None:
+        """The details are of the job with the cursor."""
+        if event.verb == "log":
+            self.queue.action_log()
+        else:
+            self.queue.action_act(event.verb)
 
     @on(Rows.Moved)
     def _moved(self, event: Rows.Moved) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.message import Message
 
 from mgpu.clock import Clock
 from mgpu.tui.job_pane import JobPane
+from mgpu.tui.keys import bindings
 from mgpu.tui.node_pane import NodePane
 from mgpu.tui.source import Source
 
 
 class Details(Vertical):
-    """Of a job or of a node, or closed."""
+    """Of a job or of a node, or closed. What can be done to a job with a key in the queue can be done here too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("queue", "act", "log")
 
     def __init__(self, source: Source, clock: Clock, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -32,6 +39,26 @@ class Details(Vertical):
     @property
     def shows_node(self) -> bool:
         return bool(self.query_one(NodePane).display)
+
+    def focus_it(self) -> None:
+        """The first thing in it that takes keys."""
+        first = next((widget for widget in self.query("*") if widget.focusable), None)
+        if first is not None:
+            first.focus()
+
+    class Act(Message):
+        """`verb` is to be done to the job that is shown."""
+
+        def __init__(self, verb: str) -> None:
+            super().__init__()
+            self.verb = verb
+
+    def action_act(self, verb: str) -> None:
+        if not self.shows_node:
+            self.post_message(self.Act(verb))
+
+    def action_log(self) -> None:
+        self.action_act("log")
 
     def show_job(self, job_id: str) -> None:
         self._show(job_id, None)

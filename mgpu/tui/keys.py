@@ -76,9 +76,10 @@ PLACES = {
 }
 
 
-def bindings(where: str) -> list[BindingType]:
+def bindings(where: str, *actions: str) -> list[BindingType]:
+    """Those of a place; with `actions` only theirs."""
     return [
         Binding(key.keys, key.action, key.label or key.help, show=bool(key.label), key_display=key.shown.split()[0])
         for key in KEYS
-        if key.where == where
+        if key.where == where and (not actions or key.action.startswith(actions))
     ]

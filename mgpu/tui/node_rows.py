@@ -89,7 +89,7 @@ def _machine_words(node: Node) -> str:
     machine = node.get("machine") or {}
     load = machine.get("load")
     words = [names.pop() if len(names) == 1 else str(node.get("gpu_type") or "")]
-    words += [f"load {load} of {machine['cpus']}"] if load is not None and machine.get("cpus") else []
+    words += [f"load {load:.1f} of {machine['cpus']} cores"] if load is not None and machine.get("cpus") else []
     return ", ".join(filter(None, words))
 
 

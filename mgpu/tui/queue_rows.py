@@ -9,7 +9,7 @@ from typing import Any
 from mgpu.tui.cells import Cell, fitted
 from mgpu.tui.columns import GAP, Column
 from mgpu.wording.figures import duration, epoch, in_local_time, local_time
-from mgpu.wording.jobs import expected_on, place_or_reason, placed, ran_for, shown_id, why
+from mgpu.wording.jobs import expected_on, idle_words, place_or_reason, placed, ran_for, shown_id, why
 
 Job = dict[str, Any]
 
@@ -122,17 +122,19 @@ def _where(job: Job, now: float, start_apart: bool) -> Cell:
         reason = in_local_time(why(job))
         start = soon(job.get("expected_start"), now)
         place = expected_on(job.get("expected_on") or ())
-        if start and not start_apart:
-            return Cell(f"at {start}: {reason}", "dim")
-        return Cell(f"{place}? {reason}" if start and place else reason, "dim")
+        ahead = f"→ {place}" if start_apart else f"at {start}"
+        return Cell(f"{ahead} ({reason})" if start and reason else reason, "dim")
     if job.get("state") != "RUNNING":
         return Cell(in_local_time(place_or_reason(job)), "dim")
     words = [placed(job)]
     if job.get("stop"):
         words.append("being ended")
+    idle = idle_words(job, now)
+    if idle:
+        words.insert(0, idle)
     reason = why(job)
     words += [f"({in_local_time(reason)})"] if reason else []
-    return Cell(" ".join(filter(None, words)), "bad" if reason else "")
+    return Cell(" ".join(filter(None, words)), "bad" if reason else "wait" if idle else "")
 
 
 CELLS: Mapping[str, Callable[[Job, float], Cell]] = {

@@ -284,7 +284,7 @@ class Rows(ScrollView, can_focus=True):
             if now[0] != drawn[0]:
                 self.refresh(Region(0, y, width, 1))
             elif now[1] != drawn[1]:
-                begin, end = _difference(drawn[1], now[1])
+                begin, end = _difference(drawn[1], now[1], width)
                 self.refresh(Region(begin, y, max(end - begin, 1), 1))
 
     def render_line(self, y: int) -> Strip:
@@ -328,15 +328,14 @@ class Rows(ScrollView, can_focus=True):
         return made
 
 
-def _difference(before: Sequence[Cell], now: Sequence[Cell]) -> tuple[int, int]:
-    """From where to where two lines of one width differ, in columns of the terminal."""
+def _difference(before: Sequence[Cell], now: Sequence[Cell], width: int) -> tuple[int, int]:
+    """From where to where two lines of that width differ, in columns of the terminal."""
     begin = 0
     first = 0
     while first < min(len(before), len(now)) and before[first] == now[first]:
         begin += width_of(now[first].text)
         first += 1
-    end = max(sum(width_of(text) for text, _ in cells) for cells in (before, now))
-    last = 1
+    end, last = width, 1
     while last <= min(len(before), len(now)) - first and before[-last] == now[-last]:
         end -= width_of(now[-last].text)
         last += 1
