@@ -12,13 +12,13 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.widgets import Footer
 
 import mgpu.clock
 from mgpu.clock import Clock
 from mgpu.tui import themes
 from mgpu.tui.details import Details
 from mgpu.tui.help import Help
+from mgpu.tui.key_line import KeyLine
 from mgpu.tui.keys import Key, bindings
 from mgpu.tui.layout import CLASSES, arrange
 from mgpu.tui.log_screen import LogScreen
@@ -74,7 +74,7 @@ class Monitor(App[None]):
                 yield NodesPane(self.source, self.clock, self._told, id="nodes")
                 yield QueuePane(self.source, self.clock, self._told, id="queue")
             yield Details(self.source, self.clock, id="details")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         use_impatient_threads()
@@ -164,14 +164,17 @@ class Monitor(App[None]):
             main.set_class(name in found.classes, name)
         main.query_one("#lists").set_class(found.details_hide_lists, "-hidden")
         nodes.styles.height = found.nodes_height or "1fr"
-        nodes.nodes.show_as(found.compact, self.theme == themes.PLAIN)
+        nodes.nodes.show_as(found.compact)
 
     def on_descendant_focus(self) -> None:
-        focused = self.focused
+        """Where the focus is, however it came there."""
         for pane in (self.queue, self.nodes):
-            if focused is not None and pane in focused.ancestors_with_self:
-                for each in (self.queue, self.nodes):
-                    each.set_class(each is pane, "-front")
+            if pane.has_focus_within:
+                self._bring_to_front(pane)
+
+    def _bring_to_front(self, pane: Pane) -> None:
+        for each in (self.queue, self.nodes):
+            each.set_class(each is pane, "-front")
 
     # --- details ---
 
@@ -210,6 +213,18 @@ class Monitor(App[None]):
             self.details.show_job(str(self.queue.selected["job_id"]))
         self._arrange()
 
+    def action_pane(self, step: int) -> None:
+        """To the next one, also where it takes the place of this one."""
+        panes: list[Pane | Details] = [self.nodes, self.queue]
+        panes += [self.details] if self.details.open else []
+        here = self.details if self.details.has_focus_within else self.in_front
+        pane = panes[(panes.index(here) + step) % len(panes)]
+        if isinstance(pane, Details):
+            pane.focus_it()
+        else:
+            self._bring_to_front(pane)
+            self.call_after_refresh(pane.rows.focus)
+
     def action_close(self) -> None:
         if self.details.open:
             self.details.close()
@@ -239,5 +254,6 @@ class Monitor(App[None]):
         """What a key does, wherever the focus is: chosen in the palette."""
         place = {"queue": self.queue, "nodes": self.nodes}.get(key.where)
         if place is not None:
+            self._bring_to_front(place)
             place.rows.focus()
         await self.run_action(key.action, place)

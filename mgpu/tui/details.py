@@ -19,11 +19,15 @@ from mgpu.tui.source import Source
 class Details(Vertical):
     """Of a job or of a node, or closed. What can be done to a job with a key in the queue can be done here too."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("queue", "act", "log")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("queue", "act", "log"),
+        *bindings("rows", "app.pane"),
+    ]
 
     def __init__(self, source: Source, clock: Clock, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source, self._clock = source, clock
+        self._shown: str | None = None
 
     def compose(self) -> ComposeResult:
         yield JobPane(self._source, self._clock, id="job-details")
@@ -69,7 +73,13 @@ class Details(Vertical):
     def close(self) -> None:
         self._show(None, None)
 
+    @property
+    def shown(self) -> str | None:
+        """The job's number or the node's name."""
+        return self._shown
+
     def _show(self, job_id: str | None, node: str | None) -> None:
+        self._shown = node if job_id is None else job_id
         jobs, nodes = self.query_one(JobPane), self.query_one(NodePane)
         jobs.display, nodes.display = job_id is not None, node is not None
         self.display = job_id is not None or node is not None

@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
+from mgpu.tui.key_line import KeyLine
 from mgpu.tui.log_view import LogView
 from mgpu.tui.source import Source
 
@@ -25,7 +25,7 @@ class LogScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield LogView(self._source)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one(LogView).show(self._job_id)

@@ -98,8 +98,7 @@ def letters(node: Node, plain: bool) -> list[Cell]:
     cells = []
     for gpu in gpus_of(node):
         state = state_of(gpu, node)
-        busy = bars.height(gpu.get("utilization"), plain)
-        cells.append(Cell(busy if state == "allocated" else bars.LETTERS.get(state, "?"), GPU_TONES.get(state, "")))
+        cells.append(Cell(bars.letter(state, gpu.get("utilization"), plain), GPU_TONES.get(state, "")))
     return cells
 
 

@@ -35,21 +35,20 @@ class NodeRows(Rows):
         self._clock = clock
         self._pauses = pauses
         self.compact = False
-        self.plain = False  # without letters that old terminals lack
         self.empty = ""
         self._starts = [0]  # the first line of each node, and the one behind all
         self._letters = 8  # the most GPUs of a node
         self._kept: dict[tuple[int, int, str], tuple[Any, list[Cell]]] = {}  # lines, each with the node it is of
 
-    def show_as(self, compact: bool, plain: bool) -> None:
-        if (compact, plain) != (self.compact, self.plain):
-            self.compact, self.plain = compact, plain
+    def show_as(self, compact: bool) -> None:
+        if compact != self.compact:
+            self.compact = compact
             self.recount()
             self.refresh()
 
     def recount(self) -> None:
         self._kept.clear()
-        width = max(self.size.width - 1, 1)
+        width = max(self.room - 1, 1)
         heights = [1 if self.compact else node_rows.lines_of(node, width) for node in self._items]
         self._starts = [0, *accumulate(heights)]
         self._letters = max([4, *(min(len(node_rows.gpus_of(node)), MOST_LETTERS) for node in self._items)])

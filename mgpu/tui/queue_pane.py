@@ -74,7 +74,7 @@ class QueueRows(Rows):
         return self.empty
 
     def column_at(self, x: int) -> Column | None:
-        return queue_rows.column_at(x - 1, self.shares(max(self.size.width - 1, 0)))
+        return queue_rows.column_at(x - 1, self.shares(max(self.room - 1, 0)))
 
 
 class QueuePane(Pane):

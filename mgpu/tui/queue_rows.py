@@ -29,7 +29,7 @@ ENDED = (
     Column("exit", "EXIT", 4, 4, right=True, yields=6),
     *QUEUE[4:6],
     Column("ended", "ENDED", 11, 11, yields=4),
-    Column("where", "WHERE / WHY", 20, 0, yields=2, sort="node"),
+    Column("where", "WHERE / WHY", 16, 0, yields=2, sort="node"),
 )
 STATE_TONES = {
     "RUNNING": "ok", "PENDING": "wait", "COMPLETED": "ended", "CANCELLED": "dim",

@@ -8,7 +8,7 @@ The rows may be a window on many more, which are asked for when they come into v
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -21,8 +21,20 @@ from textual.strip import Strip
 
 from mgpu.tui.cells import TONES, Cell, fit, width_of
 from mgpu.tui.keys import bindings
+from mgpu.tui.themes import PLAIN
 
-MARK = "▌"  # before the line with the cursor: also without colours it can be seen
+MARK, PLAIN_MARK = "▌", ">"  # before the line with the cursor: also without colours it can be seen
+
+
+class View(NamedTuple):
+    """What is the same for all lines, and costs Textual more than a line. `above`: lines above the rows; `top`: lines
+    of rows that are out of sight."""
+
+    width: int
+    above: int
+    top: int
+    focused: bool
+    mark: str
 
 
 class Rows(ScrollView, can_focus=True):
@@ -118,7 +130,7 @@ class Rows(ScrollView, can_focus=True):
 
     def recount(self) -> None:
         """The number of lines may be another one now."""
-        self.virtual_size = Size(self.size.width, self.line_count() + self._head_lines)
+        self.virtual_size = Size(self.room, self.line_count() + self._head_lines)
 
     def _find(self, key: Hashable) -> int | None:
         if key is None:
@@ -161,6 +173,16 @@ class Rows(ScrollView, can_focus=True):
     @property
     def _head_lines(self) -> int:
         return 1 if self.HAS_HEAD and self.size.height > 1 else 0
+
+    @property
+    def room(self) -> int:
+        """Columns for rows, beside the scroll bar."""
+        return self.scrollable_content_region.width
+
+    @property
+    def plain(self) -> bool:
+        """Whether there are neither colours nor letters that old terminals lack."""
+        return self.app.theme == PLAIN
 
     @property
     def page(self) -> int:
@@ -274,47 +296,45 @@ class Rows(ScrollView, can_focus=True):
 
     def repaint(self) -> None:
         """What is on the screen and would look otherwise now."""
-        width, height = self.size
+        height = self.size.height
         view = self._view()
         for y, drawn in list(self._drawn.items()):
             if y >= height:
                 del self._drawn[y]
                 continue
-            now = self._line(y, width, view)
+            now = self._line(y, view)
             if now[0] != drawn[0]:
-                self.refresh(Region(0, y, width, 1))
+                self.refresh(Region(0, y, view.width, 1))
             elif now[1] != drawn[1]:
-                begin, end = _difference(drawn[1], now[1], width)
+                begin, end = _difference(drawn[1], now[1], view.width)
                 self.refresh(Region(begin, y, max(end - begin, 1), 1))
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        self._drawn[y] = under, cells = self._line(y, width, self._view())
+        self._drawn[y] = under, cells = self._line(y, self._view())
         segments = [Segment(text, self._style(tone, under)) for text, tone in cells]
-        return Strip(segments).adjust_cell_length(width, self._style("", under))
+        return Strip(segments).adjust_cell_length(self.size.width, self._style("", under))
 
-    def _view(self) -> tuple[int, int, bool]:
-        """What is the same for all lines, and costs Textual more than a line: how many stand above the rows, how many
-        rows are out of sight above, whether it has the focus."""
-        return self._head_lines, self._top, self.has_focus
+    def _view(self) -> View:
+        mark = PLAIN_MARK if self.plain else MARK
+        return View(self.room, self._head_lines, self._top, self.has_focus, mark)
 
-    def _line(self, y: int, width: int, view: tuple[int, int, bool]) -> tuple[bool, tuple[Cell, ...]]:
+    def _line(self, y: int, view: View) -> tuple[bool, tuple[Cell, ...]]:
         """Whether it is to be marked as the one with the cursor, and what stands in it."""
-        above, top, focused = view
-        if y < above:
+        width = view.width
+        if y < view.above:
             return False, tuple(self.head(width))
-        y -= above
-        line = top + y
+        y -= view.above
+        line = view.top + y
         if line >= self.line_count():
             empty = self.nothing() if not self._total and y == 0 else ""
             return False, (Cell(fit(f" {empty}", width), "dim"),)
         index, part = self.place_of(line)
         item = self.at(index)
         under = index == self._cursor and not part
-        mark = Cell(MARK if under else " ", "mark" if focused else "dim")
+        mark = Cell(view.mark if under else " ", "mark" if view.focused else "dim")
         room = max(width - 1, 0)
         cells = [Cell(fit("…", room), "dim")] if item is None else self.cells_of(item, part, room)
-        return under and focused, (mark, *cells)
+        return under and view.focused, (mark, *cells)
 
     def _style(self, tone: str, under_cursor: bool) -> Style:
         made = self._styles_made.get((tone, under_cursor))

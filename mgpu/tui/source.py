@@ -28,11 +28,20 @@ class Source:
     # --- what there is ---
 
     def window(self, **wanted: Any) -> Json:
-        """Some rows of the queue; the words are those of `GET /v1/window`."""
-        return self._get(with_query("/v1/window", **wanted))
+        """Some rows of the queue; the words are those of `GET /v1/window`. An answer of another kind is a LookupError
+        or a TypeError here, and not where it is drawn."""
+        answer = self._get(with_query("/v1/window", **wanted))
+        if not answer.get("same"):
+            for job in answer["jobs"]:
+                job["job_id"], job["state"]
+            answer["offset"] + answer["matching"]
+        return answer
 
     def nodes(self) -> list[Json]:
+        """The same holds here."""
         found: list[Json] = self._get("/v1/nodes")["nodes"]
+        for node in found:
+            node["node_id"]
         return found
 
     def status(self) -> Json:

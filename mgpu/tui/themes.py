@@ -45,15 +45,15 @@ THEMES = (
         surface="#161b20", panel="#20272e", success="#56b4e9", warning="#f0e442", error="#e69f00", dark=True,
         variables=tones("#56b4e9", "#f0e442", "#0f9fd6", "#cc79a7", "#e69f00", "#8c949c", "#f0e442"),
     ),
+    # Its colours never reach the terminal: `Colourless` takes them out.
     Theme(
         PLAIN,
-        primary="ansi_default", secondary="ansi_default", accent="ansi_default", foreground="ansi_default",
-        background="ansi_default", surface="ansi_default", panel="ansi_default", success="ansi_default",
-        warning="ansi_default", error="ansi_default", boost="ansi_default", dark=True, ansi=True,
+        primary="#ffffff", secondary="#ffffff", accent="#ffffff", foreground="#ffffff", background="#000000",
+        surface="#000000", panel="#000000", success="#ffffff", warning="#ffffff", error="#ffffff", dark=True,
         variables={
-            **tones(*["ansi_default"] * 7),
-            "block-cursor-text-style": "reverse", "footer-key-foreground": "ansi_default",
-            "input-selection-background": "ansi_default",
+            **tones(*["#ffffff"] * 7),
+            "block-cursor-text-style": "bold reverse", "input-cursor-text-style": "reverse",
+            "button-focus-text-style": "bold reverse",
         },
     ),
 )  # fmt: skip

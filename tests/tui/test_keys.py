@@ -259,7 +259,7 @@ async def copies(pilot: Pilot[None], master: StandIn, name: str) -> None:
     assert notices(pilot) == ["2 copied", "gpu01 copied"]
 
 
-@of("app", "app.focus_next")
+@of("rows", "app.pane(1)")
 async def goes_to_the_next_pane(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, name)
     assert monitor(pilot).nodes.rows.has_focus
@@ -267,7 +267,7 @@ async def goes_to_the_next_pane(pilot: Pilot[None], master: StandIn, name: str) 
     assert monitor(pilot).queue.rows.has_focus
 
 
-@of("app", "app.focus_previous")
+@of("rows", "app.pane(-1)")
 async def goes_to_the_pane_before(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, name)
     assert monitor(pilot).nodes.rows.has_focus
