@@ -21,7 +21,7 @@ class Details(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("queue", "act", "log"),
-        *bindings("rows", "app.pane"),
+        *bindings("rows", "screen.pane"),
     ]
 
     def __init__(self, source: Source, clock: Clock, *, id: str | None = None) -> None:

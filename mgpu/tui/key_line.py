@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from mgpu.tui.cells import Cell, line_of, width_of
 
-ALWAYS = ("help", "quit")
+ALWAYS = ("help", "app.quit")
 
 
 class Entry(NamedTuple):

@@ -28,8 +28,8 @@ KEYS = (
     Key("rows", "pageup,ctrl+b", "PgUp ^b", "move('page_up')", "", "a page up"),
     Key("rows", "g,home", "g Home", "move('first')", "", "to the first"),
     Key("rows", "G,end", "G End", "move('last')", "", "to the last"),
-    Key("rows", "tab", "Tab", "app.pane(1)", "Pane", "to the next pane"),
-    Key("rows", "shift+tab", "Shift+Tab", "app.pane(-1)", "", "to the pane before"),
+    Key("rows", "tab", "Tab", "screen.pane(1)", "Pane", "to the next pane"),
+    Key("rows", "shift+tab", "Shift+Tab", "screen.pane(-1)", "", "to the pane before"),
     Key("queue", "slash", "/", "search", "Find", "show only what holds these words, as you type", "Search the queue"),
     Key("queue", "c", "c", "act('cancel')", "Cancel", "cancel the job (asks first)", "Cancel the job"),
     Key("queue", "h", "h", "act('hold')", "", "hold the job: it is not to start", "Hold the job"),
@@ -62,9 +62,9 @@ KEYS = (
     Key("log", "left_square_bracket", "[", "rank(-1)", "", "the rank before"),
     Key("app", "y", "y", "copy", "", "copy the job's number or the node's name", "Copy the number or name"),
     Key("app", "escape", "Esc", "close", "", "close the details; then drop the filters"),
-    Key("app", "ctrl+p", "^p", "command_palette", "", "all that can be done, and the themes, to choose from"),
+    Key("app", "ctrl+p", "^p", "app.command_palette", "", "all that can be done, and the themes, to choose from"),
     Key("app", "question_mark", "?", "help", "Help", "this list", "Help: every key"),
-    Key("app", "q,ctrl+c", "q", "quit", "Quit", "quit; jobs run on"),
+    Key("app", "q,ctrl+c", "q ^c", "app.quit", "Quit", "quit; jobs run on"),
 )
 PLACES = {
     "app": "Everywhere",

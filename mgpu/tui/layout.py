@@ -11,6 +11,7 @@ ONE_LINE_COLUMNS = 150  # from which on all totals stand in one
 BESIDE = 140  # columns, from which on details stand beside the lists
 BELOW = 34  # lines, from which on they stand below them
 BORDERS = 2
+DETAILS_SHARE = 45  # percent of the columns, as monitor.tcss has it
 
 
 class Layout(NamedTuple):

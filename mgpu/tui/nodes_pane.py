@@ -145,10 +145,6 @@ class NodesPane(Pane):
         self._put()
         self.retitle(self._titles[1])
 
-    def drop_filters(self) -> bool:
-        """Whether there were any."""
-        return self.drop_search()
-
     @property
     def selected(self) -> str | None:
         node = self.nodes.current

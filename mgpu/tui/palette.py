@@ -15,7 +15,7 @@ class Actions(Provider):
     """One entry for each key that has a name, and one for each theme."""
 
     def _entries(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        run = self.app.run_entry  # type: ignore[attr-defined]  # of Monitor, which cannot be imported from here
+        run = self.app.main.run_entry  # type: ignore[attr-defined]  # of Monitor, which cannot be imported from here
         for key in KEYS:
             if key.entry:
                 yield f"{key.entry} ({key.shown})", key.help, partial(run, key)

@@ -47,6 +47,10 @@ class Pane(Vertical):
     def searched(self, words: str) -> None:
         raise NotImplementedError
 
+    def drop_filters(self) -> bool:
+        """Whether there were any."""
+        return self.drop_search()
+
     def action_search(self) -> None:
         self.search_line.display = True
         self.search_line.focus()

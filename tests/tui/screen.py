@@ -10,6 +10,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from mgpu.tui.app import Monitor
+from mgpu.tui.main_screen import Main
 from tests.tui.stand_in import StandIn, Still
 
 PATIENCE_S = 30.0
@@ -22,8 +23,9 @@ async def opened(
     """With the first answers on the screen, unless none will come."""
     app = Monitor(master.source(), theme, "head.lab", Still())
     async with app.run_test(size=size) as pilot:
+        main = app.main
         if answered:
-            await until(pilot, lambda: bool(app.queue.answer) and app.nodes.poll.freshness.good_at is not None)
+            await until(pilot, lambda: bool(main.queue.answer) and main.nodes.poll.freshness.good_at is not None)
         await settled(pilot)
         yield pilot
 
@@ -48,9 +50,10 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await settled(pilot)
 
 
-def monitor(pilot: Pilot[None]) -> Monitor:
+def monitor(pilot: Pilot[None]) -> Main:
+    """Its screen of lists and details, whatever lies over it."""
     assert isinstance(pilot.app, Monitor)
-    return pilot.app
+    return pilot.app.main
 
 
 def strips_of(pilot: Pilot[None]) -> list[Any]:

@@ -259,7 +259,7 @@ async def copies(pilot: Pilot[None], master: StandIn, name: str) -> None:
     assert notices(pilot) == ["2 copied", "gpu01 copied"]
 
 
-@of("rows", "app.pane(1)")
+@of("rows", "screen.pane(1)")
 async def goes_to_the_next_pane(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, name)
     assert monitor(pilot).nodes.rows.has_focus
@@ -267,7 +267,7 @@ async def goes_to_the_next_pane(pilot: Pilot[None], master: StandIn, name: str) 
     assert monitor(pilot).queue.rows.has_focus
 
 
-@of("rows", "app.pane(-1)")
+@of("rows", "screen.pane(-1)")
 async def goes_to_the_pane_before(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, name)
     assert monitor(pilot).nodes.rows.has_focus
@@ -285,7 +285,7 @@ async def closes(pilot: Pilot[None], master: StandIn, name: str) -> None:
     assert not monitor(pilot).queue.wanted.mine
 
 
-@of("app", "command_palette")
+@of("app", "app.command_palette")
 async def opens_the_palette(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, name, *"theme: light")
     await until(pilot, lambda: "Theme: light" in text_of(pilot))
@@ -303,7 +303,7 @@ async def shows_help(pilot: Pilot[None], master: StandIn, name: str) -> None:
         assert not isinstance(pilot.app.screen, Help)
 
 
-@of("app", "quit")
+@of("app", "app.quit")
 async def quits(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await pilot.press(name)
     assert pilot.app._exit

@@ -15,9 +15,9 @@ REFUSAL = (503, {"error": {"code": "store", "message": "the disk is full", "hint
 
 
 def tick(pilot: object, seconds: float) -> None:
-    app = monitor(pilot)  # type: ignore[arg-type]
-    app.clock.seconds += seconds  # type: ignore[union-attr]
-    app._tick()
+    main = monitor(pilot)  # type: ignore[arg-type]
+    main._clock.seconds += seconds  # type: ignore[attr-defined]
+    main._tick()
 
 
 def test_what_is_old_is_marked_with_its_age_and_why_until_it_is_fresh_again(master: StandIn) -> None:
