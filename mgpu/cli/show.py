@@ -60,10 +60,7 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         ("asked for", f"{count(job['gpus'], 'GPU')} on {count(job['nodes'], 'node')}"),
         ("launcher", launcher_words(job)),
         *((word, local_time(job[key])) for key, word in TIMES.items() if job.get(key)),
-        (
-            "idle",
-            f"{idle[5:]}, since {local_time(job['idle_since'])}" if (idle := idle_words(job, clock.now())) else "",
-        ),
+        ("idle", f"{idle.removeprefix('idle ')}, since {local_time(job['idle_since'])}" if idle else ""),
         ("GPU use", use_words(job.get("use"))),
         ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
         ("order", order_words(job)),

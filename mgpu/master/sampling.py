@@ -96,7 +96,8 @@ class Sampler:
         self._uses: dict[PartKey, PartUse] = {}  # of parts that run
         self._looked: dict[NodeName, float] = {}  # when, by the monotonic clock
         self._to_roll: set[tuple[NodeName, int]] = set()
-        self._due, self._soonest = clock.monotonic() + STORE_S, 0.0
+        self._due = self._tidy_at = clock.monotonic() + STORE_S
+        self._soonest = 0.0
         self._busy = False
 
     def load(self) -> None:
@@ -120,18 +121,22 @@ class Sampler:
         if not seen:
             return
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        by_node = board.by_node()
+        held: dict[NodeName, list[Part]] = {name: [] for name in seen}
+        for item in board:
+            for part in item.parts:
+                if part.node in held:
+                    held[part.node].append(part)
         minute = usage.bucket_of(now, FINE_S)
         with self._lock:
             for view in views:
                 if view.name in seen:
                     readings = usage.by_device(seen[view.name])
                     self._add(view, readings, minute)
-                    parts = [part for _, part in by_node.get(view.name, ())]
-                    self._measure(view.name, readings, parts, now, monotonic)
-        gone = self._uses.keys() - {part.key for _, part in board.parts() if part.state is not AttemptState.ENDED}
-        for key in gone:
-            del self._uses[key]
+                    self._measure(view.name, readings, held[view.name], now, monotonic)
+        if monotonic >= self._tidy_at:
+            self._tidy_at = monotonic + STORE_S
+            runs = {part.key for _, part in board.parts() if part.state is not AttemptState.ENDED}
+            self._uses = {key: use for key, use in self._uses.items() if key in runs}
 
     def _add(self, view: NodeView, readings: Readings, minute: int) -> None:
         seen = [(device, reading) for device in view.devices if (reading := readings.get(device.uuid)) is not None]

@@ -21,6 +21,7 @@ from scripts.benchmarks import (
     polling,
     probes,
     queues,
+    samples,
     stages,
     submits,
 )
@@ -36,6 +37,7 @@ Measure = Callable[[Any, int], list[Row]]
 # name -> (nodes of its lab, 0 = it needs none; repeats; what measures it)
 MEASURES: dict[str, tuple[int, int, Measure]] = {
     "planner": (0, 5, planner.planner),
+    "samples": (0, 1, samples.samples),
     "interpreter": (1, 15, commands.interpreter),
     "srun": (1, 15, commands.srun),
     "pause": (1, 4, commands.srun_after_a_pause),

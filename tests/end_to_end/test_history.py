@@ -39,3 +39,9 @@ def test_a_job_that_does_nothing_becomes_idle_and_one_that_works_does_not(
     node = cluster.job(busy)["allocation"][0]["node"]
     gpus = cluster.ask("GET", f"/v1/nodes/{node}/use?hours=1")[1]["gpus"]
     assert "allocated" in {point["state"] for gpu in gpus for point in gpu["points"]}
+
+    report = cluster("report", "--day").out
+    assert "idle now: 1 job on 2 GPUs" in report
+    (line,) = [line for line in report.splitlines() if line.startswith("root")]
+    assert " 3.9 " in line  # GiB
+    assert {row["node_id"]: row["up"] for row in cluster.json("report")["nodes"]} == {"node001": 1.0, "node002": 1.0}
