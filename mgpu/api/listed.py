@@ -69,15 +69,14 @@ class Listed:
         self._making: Together[Asked, bytes] = Together(partial(run_for_all, self._listing.answer))
 
     async def serve(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        wanted, start = jobs.parse_filter(request.query, caller), request.query.get("start") == "1"
+        wanted, also = jobs.parse_filter(request.query, caller), jobs.parse_also(request.query)
         packed = "deflate" in request.headers.get("Accept-Encoding", "")
-        attempts = request.query.get("attempts") == "1"
-        asked = None if start or attempts else self._listing.asked(caller, wanted, packed)
+        asked = None if any(also) else self._listing.asked(caller, wanted, packed)
         if asked is not None:
             body = self._listing.kept(asked) or await self._making.join(asked)
             return await _in_pieces(request, body, {"Content-Encoding": "deflate"} if packed else {})
         # made into text in the thread too: a long list would hold up everybody else here
-        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, caller, wanted, start, attempts)))
+        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, caller, wanted, also)))
         return web.Response(text=text, content_type="application/json")
 
     async def window(self, request: web.Request, caller: Caller) -> web.Response:

@@ -59,7 +59,8 @@ def history(session: Session, /, ids: tuple[str, ...], **given: Any) -> int:
     names = [*ids, *split_names(given.pop("jobs") or "")]
     numbers = [str(job_number(name)) for name in names]
     columns = columns_wanted(given)  # a mistake in it is told before anybody is asked
-    wanted = asked_of(numbers, given)
+    use = session.json or any(column.field.of_use for column in columns)
+    wanted = {**asked_of(numbers, given), "use": "1" if use else ""}
     answer = session.call("GET", with_query("/v1/jobs", **wanted))
     missing = unknown(numbers, wanted, answer["jobs"])
     if session.json:
@@ -115,7 +116,7 @@ def asked_of(numbers: list[str], given: dict[str, Any]) -> dict[str, Any]:
 
 def unknown(numbers: list[str], wanted: dict[str, Any], jobs: list[dict[str, Any]]) -> MasterError | None:
     """Of jobs that were named and are not there; where there are filters too, they may have been left out by these."""
-    if set(wanted) - {"scope", "limit", "zone", "ids", "attempts"}:
+    if set(wanted) - {"scope", "limit", "zone", "ids", "attempts", "use"}:
         return None
     there = {str(job["job_id"]).partition("_")[0] for job in jobs} | {str(job.get("number")) for job in jobs}
     missing = [number for number in numbers if number.partition("_")[0] not in there]
@@ -161,6 +162,7 @@ def attempts_of(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for one in attempts if waits else attempts[:-1]:
         yield {
             **job, **{key: one[key] for key in ("attempt", "start_time", "end_time", "exit_code", "allocation")},
+            "use": one.get("use"),
             "state": "REQUEUED", "reason": "", "detail": one["reason"], "waits_since": before,
         }  # fmt: skip
         before = one["end_time"] or before

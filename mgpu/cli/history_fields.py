@@ -23,6 +23,7 @@ class Field(NamedTuple):
     help: str
     told: Callable[[Row, float], str]
     right: bool = False
+    of_use: bool = False  # of what it made of its GPUs, which is asked for only when somebody wants to know
 
 
 class Column(NamedTuple):
@@ -79,11 +80,25 @@ def memory(job: Row, _now: float) -> str:
     return f"{job['mem_mib']}M" if job.get("mem_mib") else ""
 
 
+def utilization(job: Row, _now: float) -> str:
+    mean = (job.get("use") or {}).get("utilization")
+    return "" if mean is None else f"{mean:.1f}"
+
+
+def memory_peak(job: Row, _now: float) -> str:
+    most = (job.get("use") or {}).get("memory_peak_mib")
+    return "" if most is None else f"{most}M"
+
+
+def idle_hours(job: Row, _now: float) -> str:
+    return f"{job['use']['idle_gpu_hours']:.2f}" if job.get("use") else ""
+
+
 def _plain(key: str) -> Callable[[Row, float], str]:
     return lambda job, _now: "" if job.get(key) is None else str(job[key])
 
 
-# A row a column. What is measured of a job's GPUs comes as further rows.
+# A row a column.
 FIELDS = [
     Field("JobID", "17, or 20_3 of an array", lambda job, _: shown_id(job), right=True),
     Field("JobIDRaw", "the number of its files", lambda job, _: str(job.get("number", job["job_id"])), right=True),
@@ -100,6 +115,9 @@ FIELDS = [
     Field("GPUs", "how many it had, or asked for", _plain("gpus"), right=True),
     Field("AllocTRES", "GPUs and nodes, as sacct writes them", tres),
     Field("GPUHours", "GPUs times hours", gpu_hours, right=True),
+    Field("GPUUtil", "mean utilisation of its GPUs in percent", utilization, right=True, of_use=True),
+    Field("GPUMemPeak", "most memory in use on any of them", memory_peak, right=True, of_use=True),
+    Field("IdleGPUHours", "GPU-hours in which they did nothing", idle_hours, right=True, of_use=True),
     Field("NNodes", "on how many nodes", _plain("nodes"), right=True),
     Field("NodeList", "on which", lambda job, _: node_list(job)),
     Field("NodeGPUs", "on which, and which GPUs there", lambda job, _: placed(job)),
@@ -120,7 +138,7 @@ OTHER_NAMES = {
 }  # fmt: skip
 BY_NAME = {field.name.lower(): field for field in FIELDS}
 OF_CSV = (
-    "JobID,JobName,User,Account,Partition,State,ExitCode,Elapsed,ElapsedRaw,GPUs,GPUHours,NNodes,NodeList,Submit,Start,"
+    "JobID,JobName,User,Account,Partition,State,ExitCode,Elapsed,ElapsedRaw,GPUs,GPUHours,GPUUtil,GPUMemPeak,NNodes,NodeList,Submit,Start,"
     "End,Planned,Attempt,Reason"
 )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from mgpu.core import array
 from mgpu.core.array import Reference, parse_reference, shown_id, split_references
@@ -12,7 +12,7 @@ from mgpu.core.errors import RequestError
 from mgpu.core.model import AttemptState, Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
-from mgpu.core.usage import job_idle_since
+from mgpu.core.usage import PartUse, job_idle_since
 from mgpu.ops import outlook, render
 from mgpu.ops.arrays import find, first_that_waits, is_next
 from mgpu.ops.context import Caller, Context
@@ -23,6 +23,7 @@ from mgpu.ops.render import Json
 from mgpu.ops.since import moment_asked
 from mgpu.store import samples
 from mgpu.store.filters import JobFilter, Scope
+from mgpu.store.reading import Reader
 
 SCOPES = ("active", "ended", "all")
 ENDED_LIMIT = 1000  # of the newest, unless the caller says otherwise: a history has no end
@@ -30,8 +31,23 @@ MOST = 100_000
 MOST_NAMES = 300
 
 
-def list_jobs(context: Context, caller: Caller, wanted: JobFilter, start: bool = False, attempts: bool = False) -> Json:
-    """`start`: also when and where each that waits is expected to start; `attempts`: also each attempt of each."""
+class Also(NamedTuple):
+    """What else is told of each job of a list. `start`: of one that waits, when and where it is expected to start;
+    `attempts`: each of its attempts; `use`: what the last one, and with `attempts` each, made of its GPUs."""
+
+    start: bool = False
+    attempts: bool = False
+    use: bool = False
+
+
+NOTHING_ELSE = Also()
+
+
+def parse_also(query: Mapping[str, str]) -> Also:
+    return Also(*(query.get(name) == "1" for name in Also._fields))
+
+
+def list_jobs(context: Context, caller: Caller, wanted: JobFilter, also: Also = NOTHING_ELSE) -> Json:
     sight = sight_of(context, caller)
     allowed = sight.may_ask(wanted)
     if allowed is None:
@@ -39,18 +55,31 @@ def list_jobs(context: Context, caller: Caller, wanted: JobFilter, start: bool =
     with context.store.read() as r:
         jobs = r.jobs(allowed)
         parts = r.parts_of_jobs(job.job_id for job in jobs)
-        tried = r.attempts_of_jobs(job.job_id for job in jobs) if attempts else {}
+        tried = r.attempts_of_jobs(job.job_id for job in jobs) if also.attempts else {}
+        uses = _uses(r, jobs) if also.use else None
     waits = context.control.waits()
     rows = [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]
-    if attempts:
-        for job, row in zip(jobs, rows, strict=True):
+    for job, row in zip(jobs, rows, strict=True):
+        if also.attempts:
             row["attempts"] = [render.attempt(one, its_parts) for one, its_parts in tried.get(job.job_id, ())]
+        if uses is not None:
+            for told in (row, *row.get("attempts", ())):
+                told["use"] = uses.get((job.job_id, told["attempt"]))
     call_by_name(context, rows, "detail")
     rows = [sight.of(job, row) for job, row in zip(jobs, rows, strict=True)]
-    if start:
+    if also.start:
         starts = outlook.expected(context)
         rows = [{**row, **outlook.told(starts.get(job.job_id))} for row, job in zip(rows, jobs, strict=True)]
     return {"jobs": rows}
+
+
+def _uses(reader: Reader, jobs: Sequence[Job]) -> dict[tuple[JobId, int], Json]:
+    """Of their attempts of which something was measured."""
+    found: dict[tuple[JobId, int], list[PartUse]] = {}
+    for use in samples.uses_of(reader, [job.job_id for job in jobs]):
+        if use.measured_s:
+            found.setdefault((use.job_id, use.attempt), []).append(use)
+    return {key: render.use(uses) for key, uses in found.items()}
 
 
 def show_job(context: Context, caller: Caller, named: Reference, ways: bool = False) -> Json:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.core.model import JobState
+from mgpu.core.usage import PartUse
+from mgpu.store import samples
 from tests.api.test_stream import run
 
 
@@ -34,3 +36,17 @@ def test_each_attempt_on_wish(served):
     assert [[one["attempt"] for one in row["attempts"]] for row in rows] == [[1], []]
     assert rows[0]["attempts"][0]["allocation"][0]["node"] == parts[0].node
     assert rows[1]["job_id"] == second and "attempts" not in served.ask("GET", "/v1/jobs")[1]["jobs"][0]
+
+
+def test_what_attempts_made_of_their_gpus_on_wish(served):
+    job_id, other = served.submit("aaaaaaaa"), served.submit("bbbbbbbb")
+    parts = run(served, job_id)
+    with served.store.write() as w:
+        samples.save_uses(w, [PartUse(job_id, parts[0].attempt, 0, 100.0, 75.0, 36.0, 4000)])
+    told = {"utilization": 75.0, "memory_peak_mib": 4000, "idle_gpu_hours": 0.01}
+    rows = served.ask("GET", "/v1/jobs?use=1&attempts=1")[1]["jobs"]
+    assert [(row["job_id"], row["use"], [one["use"] for one in row["attempts"]]) for row in rows] == [
+        (job_id, told, [told]),
+        (other, None, []),
+    ]
+    assert "use" not in served.ask("GET", "/v1/jobs")[1]["jobs"][0]

@@ -123,6 +123,18 @@ def test_columns_by_saccts_names(peer: Peer, mgpu: Callable) -> None:
     )
 
 
+def test_what_it_made_of_its_gpus(peer: Peer, mgpu: Callable) -> None:
+    used = {"use": {"utilization": 71.25, "memory_peak_mib": 61440, "idle_gpu_hours": 0.128}}
+    told(peer, job("COMPLETED", **used, **ENDED), job("CANCELLED", use=None, **NEVER), job("FAILED", **ENDED))
+    ran = mgpu("history", "-P", "--no-header", "-o", "GPUUtil,GPUMemPeak,IdleGPUHours")
+    assert ran.out == "71.2|61440M|0.13\n||\n||\n"
+    assert asked(peer) == "scope=ended&limit=100&use=1"
+    mgpu("history", "-o", "GPUHours")
+    assert asked(peer) == "scope=ended&limit=100"  # nobody wants to know
+    mgpu("history", "--json")
+    assert asked(peer) == "scope=ended&limit=100&use=1"
+
+
 def test_a_day_and_more(peer: Peer, mgpu: Callable) -> None:
     told(peer, job("TIMEOUT", time_limit_s=90000, **{**ENDED, "end_time": "2026-01-02T12:00:05Z"}))
     assert mgpu("history", "-P", "-o", "Elapsed,Timelimit", "--noheader").out == "1-01:00:05|1-01:00:00\n"
