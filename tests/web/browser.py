@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -58,7 +59,10 @@ class Browser:
         self.said: list[str] = []
         self._log = (folder / "log").open("wb")
         options = [f"--user-data-dir={folder / 'profile'}", *QUIET, *more]
-        self.process = subprocess.Popen(["chromium", *options, "about:blank"], stdout=self._log, stderr=self._log)
+        home = {name: str(folder / "home") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")}
+        self.process = subprocess.Popen(
+            ["chromium", *options, "about:blank"], stdout=self._log, stderr=self._log, env={**os.environ, **home}
+        )
         self._session: aiohttp.ClientSession
         self._wire: aiohttp.ClientWebSocketResponse
         self._loop.run_until_complete(self._connect(self._address()))
