@@ -195,6 +195,7 @@ class Main(Screen[None]):
     def action_copy(self) -> None:
         selected = self.nodes.selected if self.in_front is self.nodes else self.queue.selected
         if selected is None:
+            self.app.bell()
             return
         text = selected if isinstance(selected, str) else str(selected["job_id"])
         self.app.copy_to_clipboard(text)

@@ -64,6 +64,10 @@ class NodeRows(Rows):
         index = max(0, min(bisect_right(self._starts, line) - 1, len(self._starts) - 2))
         return index, line - self._starts[index]
 
+    def notify_style_update(self) -> None:
+        self._kept.clear()
+        super().notify_style_update()
+
     def key_of(self, item: Any) -> Hashable:
         return str(item["node_id"])
 

@@ -56,6 +56,10 @@ class QueueRows(Rows):
         self._kept.clear()
         self.repaint()
 
+    def notify_style_update(self) -> None:
+        self._kept.clear()
+        super().notify_style_update()
+
     def key_of(self, item: Any) -> Hashable:
         return str(item["job_id"])
 

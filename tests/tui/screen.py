@@ -22,7 +22,7 @@ async def opened(
 ) -> AsyncIterator[Pilot[None]]:
     """With the first answers on the screen, unless none will come."""
     app = Monitor(master.source(), theme, "head.lab", Still())
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         main = app.main
         if answered:
             await until(pilot, lambda: bool(main.queue.answer) and main.nodes.poll.freshness.good_at is not None)
