@@ -30,6 +30,9 @@ class Monitor(App[None]):
 
     def __init__(self, source: Source, theme: str = "", master: str = "", clock: Clock = mgpu.clock) -> None:
         """`theme`: one of themes.NAMES, "" = whatever suits the terminal; `master`: its name, as it is shown."""
+        chosen = themes.fitting(theme, os.environ)
+        if os.environ.get("TERM", "") in themes.NAMELESS:  # of which the library thinks that they are 80x25 for ever
+            os.environ["TERM"] = themes.LEAST_TERM
         super().__init__()
         self.source = source
         self.clock = clock
@@ -37,7 +40,7 @@ class Monitor(App[None]):
         self._colourless = themes.Colourless()
         for each in themes.THEMES:
             self.register_theme(each)
-        self.theme = themes.fitting(theme, os.environ)
+        self.theme = chosen
 
     def get_default_screen(self) -> Screen[Any]:
         self.main = Main(self.source, self.clock, self._master)

@@ -32,14 +32,18 @@ class Freshness:
     def bad(self, why: str) -> None:
         self.failure = why or "no answer"
 
-    def words(self, now: float) -> str:
+    def age(self, now: float) -> str:
         """ "" = it is fresh. A master that hangs is told of once it has been silent for some pauses."""
         since = self._since if self.good_at is None else self.good_at
         age_s = 0.0 if since is None else max(now - since, 0.0)
         if not self.failure and age_s <= 3 * self.pause_s:
             return ""
-        why = shown(self.failure) or "the master is silent"
-        return f"no answer yet: {why}" if self.good_at is None else f"stale, {duration(age_s)} old: {why}"
+        return "no answer yet" if self.good_at is None else f"stale, {duration(age_s)} old"
+
+    def words(self, now: float) -> str:
+        """The same, and why."""
+        age = self.age(now)
+        return f"{age}: {shown(self.failure) or 'the master is silent'}" if age else ""
 
 
 class Pauses:

@@ -72,10 +72,10 @@ class Main(Screen[None]):
         now = self._clock.now()
         words = []
         for pane in (self.queue, self.nodes):
-            stale = pane.poll.freshness.words(now)
+            stale = pane.poll.freshness.age(now)
             pane.retitle(stale)
             pane.set_class(bool(stale), "-stale")
-            words += [stale] if stale else []
+            words += [pane.poll.freshness.words(now)] if stale else []
         seen = [pane.poll.freshness.good_at for pane in (self.queue, self.nodes)]
         known = [at for at in seen if at is not None]
         self.totals.tell_time(self._master, min(known) if known else None, words[0] if words else "")

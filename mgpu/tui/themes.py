@@ -13,7 +13,9 @@ from textual.theme import Theme
 
 PLAIN = "mgpu-plain"
 DEFAULT = "mgpu-dark"
-DUMB = ("", "dumb", "unknown", "vt52", "vt100", "vt102", "vt220")  # values of TERM
+NAMELESS = ("", "dumb", "unknown")  # values of TERM that name no terminal
+DUMB = (*NAMELESS, "vt52", "vt100", "vt102", "vt220")  # and those that name one without colours
+LEAST_TERM = "vt100"
 
 
 def tones(ok: str, wait: str, ours: str, others: str, bad: str, dim: str, mark: str) -> dict[str, str]:

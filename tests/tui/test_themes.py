@@ -35,6 +35,21 @@ def test_the_command_knows_all_of_them() -> None:
     assert tuple(themes.NAMES) == top.THEMES
 
 
+@pytest.mark.parametrize("name", ["dumb", "unknown", ""])
+def test_a_terminal_without_a_name_has_its_own_size(
+    master: StandIn, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TERM", name)
+
+    async def run() -> None:
+        async with opened(master, (100, 30), theme="") as pilot:
+            assert pilot.app.theme == themes.PLAIN
+            assert pilot.app.size == (100, 30)
+            assert not pilot.app.console.is_dumb_terminal
+
+    asyncio.run(run())
+
+
 def sent(pilot: object) -> str:
     """What goes to the terminal, with its sequences."""
     console = Console(file=StringIO(), force_terminal=True, color_system="truecolor")
