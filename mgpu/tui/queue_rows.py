@@ -20,7 +20,7 @@ QUEUE = (
     Column("state", "STATE", 7, 9, sort="state"),
     Column("gpus", "GPUS", 4, 4, right=True, yields=4, sort="gpus"),
     Column("time", "TIME", 8, 11, right=True, yields=3, sort="time"),
-    Column("start", "START", 11, 11, yields=6),
+    Column("start", " START", 12, 12, yields=6),
     Column("where", "WHERE / WHY", 24, 0, yields=2, sort="node"),
 )
 ENDED = (
@@ -28,7 +28,7 @@ ENDED = (
     Column("state", "STATE", 9, 9, sort="state"),
     Column("exit", "EXIT", 4, 4, right=True, yields=6),
     *QUEUE[4:6],
-    Column("ended", "ENDED", 11, 11, yields=4),
+    Column("ended", " ENDED", 12, 12, yields=4),
     Column("where", "WHERE / WHY", 16, 0, yields=2, sort="node"),
 )
 STATE_TONES = {
@@ -101,11 +101,11 @@ def _exit(job: Job, _now: float) -> Cell:
 
 
 def _start(job: Job, now: float) -> Cell:
-    return Cell(soon(job.get("expected_start"), now), "wait")
+    return Cell(f" {soon(job.get('expected_start'), now)}", "dim")
 
 
 def _ended(job: Job, now: float) -> Cell:
-    return Cell(soon(job.get("end_time"), now), "dim")
+    return Cell(f" {soon(job.get('end_time'), now)}", "dim")
 
 
 def soon(moment: str | None, now: float) -> str:
