@@ -71,6 +71,7 @@ class Meters:
         self.probes: dict[NodeName, Probes] = {}
         self.trouble = ""  # why the last pass failed; "" = it did not
         self.passed_at: float | None = None  # when it was over, on the monotonic clock
+        self.looked_at = float("-inf")  # when somebody who watches the queue last looked, on that clock
         self._recent: deque[float] = deque(maxlen=RECENT)
         self.nodes: Callable[[], Mapping[NodeName, Node]] = dict
         self.views: Callable[[], Sequence[NodeView]] = tuple

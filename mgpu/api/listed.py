@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 
+from mgpu import clock
 from mgpu.ops import jobs
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.listing import Asked, Listing
@@ -81,6 +82,7 @@ class Listed:
 
     async def window(self, request: web.Request, caller: Caller) -> web.Response:
         view = parse_view(request.query, caller)
+        self._context.control.meters.looked_at = clock.monotonic()
         packed = "deflate" in request.headers.get("Accept-Encoding", "")
         body = await self._run(lambda: _made(self._windows.look(caller, view), packed))
         headers = {"Content-Encoding": "deflate"} if packed else {}

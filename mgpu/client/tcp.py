@@ -56,8 +56,7 @@ class Dialer:
     def connect(self) -> socket.socket:
         """Raises NoMaster; MasterError without a token."""
         self.headers  # noqa: B018  (first, so that nobody is reached in vain)
-        while self._idle:
-            kept = self._idle.pop()
+        while (kept := self._kept()) is not None:
             if _stands(kept):
                 return kept
             kept.close()
@@ -70,6 +69,13 @@ class Dialer:
             raise NoMaster(f"{self.address.url} is not a master to trust: {why}", hint, lasting=True)
         self._stood = True
         return connection
+
+    def _kept(self) -> socket.socket | None:
+        """Threads take them side by side."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def keep(self, connection: socket.socket) -> None:
         self._idle.append(connection)

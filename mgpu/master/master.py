@@ -350,10 +350,10 @@ class Master:
         self._outdated.look(monotonic)
 
     def idle_for(self) -> float:
-        """Seconds since anything was queued, running or watched."""
+        """Seconds since anything was queued, running or watched; a monitor watches the queue itself."""
         if self._collector.watching:
             return 0.0
-        return self._clock.monotonic() - self._busy_at
+        return self._clock.monotonic() - max(self._busy_at, self.meters.looked_at)
 
     def still_for(self) -> float:
         """Seconds since anything moved, once every node was asked; 0 while something is under way."""

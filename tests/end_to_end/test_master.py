@@ -8,10 +8,14 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
+from mgpu.client.http import Endpoint
+from mgpu.client.locate import Location
+from mgpu.tui.source import Source
 from tests.conftest import LabMaker
 from tests.end_to_end.cluster import QUICK, Cluster, until
 from tests.end_to_end.conftest import ClusterMaker
@@ -107,6 +111,21 @@ def test_it_ends_when_idle(lab: Lab, make_cluster: ClusterMaker) -> None:
     until("it ended", lambda: not alive(pid))
     assert not (cluster.state_dir / "mgpu.sock").exists()
     assert [job["state"] for job in cluster.json("history")["jobs"]] == ["COMPLETED"]  # of the next one
+
+
+def test_it_stays_while_a_monitor_looks(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab)
+    text = cluster.config_path.read_text()
+    cluster.config_path.write_text(text.replace("master: {mode: personal", "master: {mode: personal, idle_exit: 1s"))
+    cluster("queue")
+    pid = cluster.master_pid()
+    endpoint = Endpoint(str(cluster.state_dir / "mgpu.sock"), None, (os.getuid(),))
+    source = Source(Location("", "", endpoint, False))
+    for _ in range(20):
+        assert source.window()["matching"] == 0
+        time.sleep(0.2)
+    assert alive(pid)
+    until("it ended", lambda: not alive(pid))
 
 
 def test_ticks_alone(lab: Lab, make_cluster: ClusterMaker) -> None:
