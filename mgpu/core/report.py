@@ -127,9 +127,14 @@ def _end(part: Held, now: float) -> float:
 
 
 def _share(part: Held, stretch: Stretch, now: float) -> float:
-    """Of the part's life, how much lies within."""
+    """Of what was measured of the part, how much counts: as much of its life as lies within, and of what was measured
+    before it was known that it was over no more than there was."""
     end = _end(part, now)
-    return stretch.overlap_s(part.started, end) / (end - part.started) if end > part.started else 1.0
+    if end <= part.started:
+        return 1.0
+    there_s = part.gpus * (end - part.started)
+    true = there_s / part.measured_s if part.ended is not None and part.measured_s > there_s else 1.0
+    return true * stretch.overlap_s(part.started, end) / (end - part.started)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

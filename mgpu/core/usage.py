@@ -189,6 +189,16 @@ def used(use: PartUse, readings: Sequence[GpuReading | None], seconds: float, no
     return replace(after, idle_since=min(use.idle_since, now), quiet_s=use.quiet_s + seconds)
 
 
+def within(use: PartUse, most_s: float) -> PartUse:
+    """Of a part that is over, which had its GPUs for `most_s` together: no more than that. The master goes on counting
+    until it hears of the end."""
+    if use.measured_s <= most_s:
+        return use
+    part = max(0.0, most_s) / use.measured_s
+    measured_s, busy_s, idle_s = use.measured_s * part, use.busy_s * part, use.idle_s * part
+    return replace(use, measured_s=measured_s, busy_s=busy_s, idle_s=idle_s)
+
+
 def idle_since(use: PartUse, rule: IdleRule) -> float | None:
     """Once it is so for long enough."""
     return use.idle_since if use.idle_since is not None and use.quiet_s >= rule.after_s else None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mgpu.core.model import DeviceUuid, JobId, NodeName
-from mgpu.core.usage import COARSE_S, FINE_S, Entries, Entry, Key, PartUse, add, bucket_of, rolled
+from mgpu.core.usage import COARSE_S, FINE_S, Entries, Entry, Key, PartUse, add, bucket_of, rolled, within
 from mgpu.store.filters import each_of
 from mgpu.store.reading import Reader
 from mgpu.store.rows import columns, from_row, to_row
@@ -211,6 +211,11 @@ def save_uses(writer: Writer, values: Iterable[PartUse]) -> None:
 
 
 def uses_of(reader: Reader, job_ids: Sequence[JobId]) -> list[PartUse]:
-    """Of all their attempts."""
-    query = f"SELECT {_USE} FROM uses WHERE job_id IN (SELECT value FROM json_each(?)) ORDER BY job_id, attempt, rank"
-    return [from_row(PartUse, row) for row in reader.driver.execute(query, (each_of(job_ids),))]
+    """Of all their attempts; of those that are over no more than they had."""
+    names = ", ".join(f"u.{name.strip()}" for name in _USE.split(","))
+    query = f"""SELECT CASE WHEN p.state = 'ENDED' AND p.ended >= p.started
+        THEN (p.ended - p.started) * json_array_length(p.uuids) END, {names}
+        FROM uses u JOIN parts p USING (job_id, attempt, rank)
+        WHERE u.job_id IN (SELECT value FROM json_each(?)) ORDER BY u.job_id, u.attempt, u.rank"""
+    found = [(row[0], from_row(PartUse, row[1:])) for row in reader.driver.execute(query, (each_of(job_ids),))]
+    return [use if most_s is None else within(use, most_s) for most_s, use in found]

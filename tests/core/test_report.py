@@ -75,6 +75,13 @@ def test_what_lies_over_the_edges_counts_within_alone():
     assert list(rows) == ["ann"]
 
 
+def test_no_more_is_measured_than_there_was():
+    """The master heard of its end two hours late."""
+    _, total = told([held(1, 1, 10, 12, measured_s=4 * HOUR, busy_s=2 * HOUR, idle_s=HOUR)], [])
+    assert (total.gpu_hours, total.measured_gpu_hours, total.idle_gpu_hours) == (2.0, 2.0, 0.5)
+    assert total.utilization == 50.0
+
+
 def test_each_attempt_counts_but_a_job_is_one():
     parts = [held(1, 2, 1, 2), held(1, 2, 3, 5, node="gpu02")]
     jobs = [ran(1, JobState.COMPLETED, 0, 1, 5)]

@@ -18,6 +18,7 @@ FOR_GOOD = {"directory", "network"}  # failures that no waiting mends: the job m
 COSTLY = (*FOR_GOOD, "node", "stopped", "node_lost")
 FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 MOST_FAILURES = 5  # retries.max
+MEASURED_LATE_S = 300.0  # a part that is over runs for the master until it hears of it
 SETTLED_S = 150.0  # after the last fault: then every node was looked at again
 
 
@@ -51,6 +52,7 @@ class Books:
             self._check_parts()
             self._check_jobs(waits)
             self._check_arrays()
+            self._check_uses(now)
             if self.calm_since is not None and now > self.calm_since + SETTLED_S:
                 self._check_calm(now, self.calm_since + SETTLED_S)
         finally:
@@ -72,6 +74,18 @@ class Books:
         )
         for row in crooked:
             self._truth.violate(f"attempt {row['job_id']}.{row['number']} and its parts disagree about being over")
+
+    def _check_uses(self, now: float) -> None:
+        """Nothing is measured twice, whoever dies when."""
+        rows = self.rows(
+            "SELECT u.*, json_array_length(p.uuids) AS gpus, p.started, coalesce(p.ended, ?) AS until FROM uses u"
+            " JOIN parts p USING (job_id, attempt, rank)",
+            now,
+        )
+        for row in rows:
+            most_s = row["gpus"] * (max(0.0, row["until"] - (row["started"] or row["until"])) + MEASURED_LATE_S)
+            if not row["busy_s"] <= row["measured_s"] + 1e-6 <= most_s + 2e-6:
+                self._truth.violate(f"{tuple(row)}: busy, measured and held do not fit")
 
     def _check_parts(self) -> None:
         for row in self.rows("SELECT * FROM parts WHERE state = 'ENDED'"):

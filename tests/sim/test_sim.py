@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mgpu.core import array, health, lifecycle, reconcile, views
+from mgpu.core import array, health, lifecycle, reconcile, usage, views
 from mgpu.core.dependency import NOTHING_WAITED_FOR, Fact, Verdict, judge
 from mgpu.core.lifecycle import PartEvent
 from mgpu.core.model import AttemptState, Dependency, JobId
@@ -112,6 +112,12 @@ def test_sees_that_a_lost_start_is_never_sent_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Realiser, "again", lambda self, what, key: None)
     monkeypatch.setattr(Realiser, "_hangs", lambda self, part, job: False)
     assert "is still STARTING" in found({"refused"})
+
+
+def test_sees_that_time_is_measured_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = usage.span_s
+    monkeypatch.setattr(usage, "span_s", lambda *looked: 20 * real(*looked))
+    assert "busy, measured and held do not fit" in found(set())
 
 
 def test_sees_that_what_is_drained_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

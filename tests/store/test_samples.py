@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,18 @@ def test_use_is_kept_of_parts_that_there_are(store):
         use = PartUse(job_id, 1, 0, 60.0, 30.0, 0.0, 512, 5.0, 60.0)
         samples.save_uses(w, [PartUse(job_id, 1, 0), use, PartUse(job_id, 2, 0), PartUse(JobId(99), 1, 0)])
         assert samples.uses_of(w, [job_id, JobId(99)]) == [use]
+
+
+def test_of_a_part_that_is_over_no_more_is_told_than_it_had(store):
+    with store.write() as w:
+        job_id, _ = w.add_job(job("a"))
+        runs = part(job_id, 0, 1, state=AttemptState.RUNNING, started=1000.0)
+        w.add_attempt(attempt(job_id), [runs])
+        use = PartUse(job_id, 1, 0, measured_s=400.0, busy_s=200.0, idle_s=100.0)
+        samples.save_uses(w, [use])
+        assert samples.uses_of(w, [job_id]) == [use]
+        w.save_part(replace(runs, state=AttemptState.ENDED, ended=1100.0), runs)
+        assert samples.uses_of(w, [job_id]) == [replace(use, measured_s=200.0, busy_s=100.0, idle_s=50.0)]
 
 
 def test_db_check_looks_at_samples(store, tmp_path):
