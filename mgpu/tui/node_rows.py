@@ -14,6 +14,7 @@ Node = dict[str, Any]
 NAME_WIDTH = 14  # of a node, on lines of its own
 GPU_WIDTH = 38  # the least that a GPU's bar with its words takes
 BAR_WIDTH = 8
+MEMORY_WIDTH = 9  # of ` 120/180G`
 GPU_TONES = {
     "free": "ok",
     "allocated": "ours",
@@ -140,7 +141,7 @@ def gpu_cells(gpu: Node, node: Node, width: int, plain: bool) -> list[Cell]:
         fitted(Cell(gpu_label(gpu.get("index")), "dim"), 2, right=True),
         Cell(" "),
         Cell(drawn, tone),
-        fitted(Cell(f" {_memory(used, total)}"), 8, right=True),
+        fitted(Cell(f" {_memory(used, total)}"), MEMORY_WIDTH, right=True),
         fitted(Cell("-" if utilization is None else f"{utilization}%"), 5, right=True),
         Cell(" "),
         Cell(words_of(gpu, state), tone),

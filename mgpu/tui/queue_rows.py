@@ -49,11 +49,16 @@ def line(job: Job, shares: Sequence[tuple[Column, int]], now: float) -> list[Cel
 
 
 def with_time(line: list[Cell], job: Job, shares: Sequence[tuple[Column, int]], now: float) -> list[Cell]:
-    """The line of the job as it is now: how long it runs or waits is another each second."""
+    """The line of the job as it is now: how long it runs or waits is another each second, how long it is idle each
+    minute."""
+    found = list(line)
+    apart = any(column.key == "start" for column, _ in shares)
     for place, (column, width) in enumerate(shares):
         if column.key == "time":
-            return [*line[: 2 * place], fitted(_time(job, now), width, column.right), *line[2 * place + 1 :]]
-    return line
+            found[2 * place] = fitted(_time(job, now), width, column.right)
+        elif column.key == "where" and job.get("idle_since"):
+            found[2 * place] = fitted(_where(job, now, apart), width)
+    return found
 
 
 def head(shares: Sequence[tuple[Column, int]], sort: str) -> list[Cell]:

@@ -119,6 +119,19 @@ def test_only_the_time_of_a_line_changes_with_the_clock() -> None:
     assert "2:01" in text(later)
 
 
+def test_how_long_a_job_is_idle_changes_with_the_clock_too() -> None:
+    found = shares(queue_rows.QUEUE, 100)
+    one = {**job(1, 1), "idle_since": moment(NOW - 60)}
+    later = queue_rows.with_time(queue_rows.line(one, found, NOW), one, found, NOW + 120)
+    assert later == queue_rows.line(one, found, NOW + 120)
+    assert "idle 3 min" in text(later)
+
+
+def test_the_memory_of_a_large_gpu_is_told_in_full() -> None:
+    large = gpu(1, 0, memory_used_mib=120_000, memory_total_mib=183_359)
+    assert " 117/179G" in text(node_rows.gpu_cells(large, node(1, [large]), 60, plain=False))
+
+
 def test_a_time_of_another_day_has_its_date() -> None:
     assert queue_rows.soon(moment(NOW + 60), NOW) == "14:14"
     assert queue_rows.soon(moment(NOW + 86400), NOW) == "09-22 14:13"
