@@ -87,8 +87,7 @@ class Main(Screen[None]):
 
     @on(QueuePane.Answered)
     def _queue_answered(self) -> None:
-        if not self.queue.wanted.ended:
-            self.totals.tell_jobs(self.queue.answer)
+        self.totals.tell_jobs(self.queue.whole)
 
     @on(NodesPane.Answered)
     def _nodes_answered(self) -> None:
@@ -179,12 +178,15 @@ class Main(Screen[None]):
             self.call_after_refresh(pane.rows.focus)
 
     def action_close(self) -> None:
-        if self.details.open:
+        """What was opened last: a line to search in, details, filters."""
+        if self.in_front.search_line.has_focus:
+            self.in_front.drop_search()
+        elif self.details.open:
             self.details.close()
             self._arrange()
             self.in_front.rows.focus()
-            return
-        self.in_front.drop_filters()
+        else:
+            self.in_front.drop_filters()
 
     @on(QueuePane.LogWanted)
     def _log_wanted(self, event: QueuePane.LogWanted) -> None:

@@ -89,6 +89,7 @@ class QueuePane(Pane):
         super().__init__(self.jobs, id=id)
         self.wanted = Wanted()
         self.answer: Json = {}
+        self.whole: Json = {}  # the last answer that tells of all that runs and waits
         self._source = source
         self._clock = clock
         self._mark = ""
@@ -97,9 +98,15 @@ class QueuePane(Pane):
     # --- what is asked, and what is answered ---
 
     def _question(self) -> Callable[[], Json]:
-        return partial(self._source.window, **self.wanted.query(), seen=self._mark)
+        ask = partial(self._source.window, **self.wanted.query(), seen=self._mark)
+        if not self.wanted.ended:
+            return ask
+        # how many run and wait is told all the same
+        return lambda: {**ask(), "queue": self._source.window(scope="active", limit=1)}
 
     def _answered(self, answer: Json) -> None:
+        if whole := answer.get("queue", {} if answer.get("same") else answer):
+            self.whole = whole
         if not answer.get("same"):
             self.answer, self._mark = answer, str(answer.get("mark") or "")
             self.jobs.put(answer["jobs"], answer["offset"], answer["matching"])

@@ -54,16 +54,25 @@ def named(job: Json) -> str:
     return shown(", ".join(filter(None, words)))
 
 
+def meant(job: Json) -> str | int:
+    """What the row stands for: of an array the tasks that wait, and not those that have begun."""
+    rest = str(job.get("array_rest") or "").partition("%")[0]
+    number: str | int = job["job_id"]
+    return f"{number}_[{rest}]" if rest else number
+
+
 def ask_for_job(app: App[Any], source: Source, verb: str, job: Json, now: float, done: Callable[[], None]) -> None:
     """Asks whether that is really to be done to this job. `done`: once it was."""
     words = JOB_VERBS[verb]
-    job_id, name = job["job_id"], named(job)
+    job_id, name = meant(job), named(job)
     state = str(job.get("state") or "")
     details = {"PENDING": words.waits, "RUNNING": words.runs}.get(state, words.ended)
     if state == "RUNNING":
         details = f"It runs on {placed(job)} for {duration(ran_for(job, now))}. {details}"
     elif job.get("array_rest"):
-        details = f"This is all that is left of the array {job_id}. {details}"
+        details = (
+            f"These tasks of the array {job['job_id']} wait; those that have begun are jobs of their own. {details}"
+        )
 
     def answered(yes: bool | None) -> None:
         if yes:

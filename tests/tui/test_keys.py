@@ -116,7 +116,14 @@ async def searches(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, "enter", "j")
     assert rows.has_focus and rows.cursor == 1
     assert "Queue 11 of 40 · search “train-3”" in text_of(pilot)
+    await press(pilot, name, "enter", "enter")
+    assert monitor(pilot).details.open
     await press(pilot, "escape")
+    assert not monitor(pilot).details.open and rows.total == 11
+    await press(pilot, "escape")
+    await until(pilot, lambda: rows.total == 40)
+    await press(pilot, name, *"x1", "escape")
+    assert rows.has_focus
     await until(pilot, lambda: rows.total == 40)
 
 
@@ -201,6 +208,8 @@ async def shows_what_ended(pilot: Pilot[None], master: StandIn, name: str) -> No
     await press(pilot, name)
     await until(pilot, lambda: "TIMEOUT" in text_of(pilot))
     assert "Ended 40" in text_of(pilot)
+    master.running = 9  # what runs and waits is told all the same
+    await until(pilot, lambda: "9 running, 31 waiting" in text_of(pilot))
     await press(pilot, name)
     await until(pilot, lambda: "PENDING" in text_of(pilot))
 

@@ -99,6 +99,19 @@ def test_how_a_job_is_named(more: dict[str, Any], said: str) -> None:
     assert named(job(7, 0, **more)) == said
 
 
+def test_of_an_array_only_the_tasks_that_wait_are_meant(master: StandIn) -> None:
+    master.instead[6] = {"array_rest": "4-9,12%2", "array": "0-12%2"}
+
+    async def run() -> None:
+        async with opened(master) as pilot:
+            await press(pilot, *"jjjjj", "c", "y")
+            await until(pilot, lambda: notices(pilot))
+            assert notices(pilot) == ["Job 6_[4-9,12] cancelled"]
+
+    asyncio.run(run())
+    assert [body["ids"] for body in master.bodies("POST", "/v1/cancel")] == [["6_[4-9,12]"]]
+
+
 def test_what_came_of_drain_and_resume() -> None:
     assert drained({"node_id": "a", "running": []}) == "a drained; nothing runs there"
     assert drained({"node_id": "a", "running": [1, 2]}) == "a drained; 2 jobs still on it"
