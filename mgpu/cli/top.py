@@ -52,8 +52,12 @@ def top(session: Session, /, theme: str | None, web: bool, port: int | None, hos
 
     source = Source(session.location())
     source.status()  # what is wrong with the two of us is told as by any other command
-    Monitor(source, theme or "", session.elsewhere() or os.uname().nodename).run()
-    return 0
+    from mgpu.tui.terminal import TerminalDriver
+
+    name = session.elsewhere() or os.uname().nodename
+    monitor = Monitor(source, theme or "", name, driver=None if in_browser else TerminalDriver)
+    monitor.run()
+    return monitor.return_code or 0
 
 
 def serve(session: Session, theme: str | None, host: str, port: int) -> int:

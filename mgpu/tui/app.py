@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
@@ -25,15 +26,26 @@ class Monitor(App[None]):
 
     TITLE = "mgpu top"
     CSS_PATH = "monitor.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
+    ]
     COMMANDS = {lambda: Actions}  # noqa: RUF012
 
-    def __init__(self, source: Source, theme: str = "", master: str = "", clock: Clock = mgpu.clock) -> None:
-        """`theme`: one of themes.NAMES, "" = whatever suits the terminal; `master`: its name, as it is shown."""
+    def __init__(
+        self,
+        source: Source,
+        theme: str = "",
+        master: str = "",
+        clock: Clock = mgpu.clock,
+        driver: type[Driver] | None = None,
+    ) -> None:
+        """`theme`: one of themes.NAMES, "" = whatever suits the terminal; `master`: its name, as it is shown; `driver`:
+        None = whatever Textual takes."""
         chosen = themes.fitting(theme, os.environ)
         if os.environ.get("TERM", "") in themes.NAMELESS:  # of which the library thinks that they are 80x25 for ever
             os.environ["TERM"] = themes.LEAST_TERM
-        super().__init__()
+        super().__init__(driver)
         self.source = source
         self.clock = clock
         self._master = master
@@ -48,6 +60,15 @@ class Monitor(App[None]):
 
     def on_mount(self) -> None:
         use_impatient_threads()
+
+    def _fatal_error(self) -> None:
+        """Where it went wrong, without the values that were at work there: secrets may be among them."""
+        from rich.segment import Segments
+        from rich.traceback import Traceback
+
+        trace = Traceback(width=None, show_locals=False)
+        self._exit_renderables.append(Segments(self.console.render(trace, self.console.options)))
+        self._close_messages_no_wait()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return themes.DEFAULTS

@@ -64,6 +64,7 @@ KEYS = (
     Key("app", "escape", "Esc", "close", "", "close the details; then drop the filters"),
     Key("app", "ctrl+p", "^p", "app.command_palette", "", "all that can be done, and the themes, to choose from"),
     Key("app", "question_mark", "?", "help", "Help", "this list", "Help: every key"),
+    Key("app", "ctrl+z", "^z", "app.suspend_process", "", "stop the monitor; fg in the shell goes on with it"),
     Key("app", "q,ctrl+c", "q ^c", "app.quit", "Quit", "quit; jobs run on"),
 )
 PLACES = {

@@ -312,6 +312,13 @@ async def shows_help(pilot: Pilot[None], master: StandIn, name: str) -> None:
         assert not isinstance(pilot.app.screen, Help)
 
 
+@of("app", "app.suspend_process")
+async def stops(pilot: Pilot[None], master: StandIn, name: str) -> None:
+    """That it does: tests/end_to_end/test_top.py. Without a terminal there is nothing to stop."""
+    await press(pilot, name)
+    assert pilot.app.is_running
+
+
 @of("app", "app.quit")
 async def quits(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await pilot.press(name)
