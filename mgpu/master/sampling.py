@@ -60,10 +60,10 @@ class _Fresh:
     told: dict[PartKey, _Told] = field(default_factory=dict)
 
     def pieces(self) -> list[_Fresh]:
-        """The last of them is to be stored first."""
+        """The last of them is to be stored first: what is told of a job follows from its use."""
         minutes = [_Fresh(some, {node: self.places[node] for node, _ in some}) for some in _sliced(self.minutes, PIECE)]
         uses = [_Fresh(uses=some) for some in _sliced(self.uses, 10 * PIECE)]
-        return [*uses, *minutes, *([_Fresh(told=self.told)] if self.told else [])]
+        return [*([_Fresh(told=self.told)] if self.told else []), *minutes, *uses]
 
     def shorten(self) -> None:
         """The oldest minutes go, should they become too many."""

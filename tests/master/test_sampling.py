@@ -172,6 +172,30 @@ def test_a_job_that_does_nothing_is_told_of_once(machine):
     assert len(machine.said(job_id)) == 1
 
 
+def test_who_is_killed_while_it_is_stored_tells_it_once(machine, monkeypatch):
+    """What a job is called idle for is stored before that."""
+    job_id = machine.run(0)
+    for _ in range(10):
+        machine.look(0, 0)
+    tell = Sampler._tell
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sampler, "_tell", killed)
+    with pytest.raises(KeyboardInterrupt):
+        machine.look(0, 0)
+    with machine.store.read() as r:
+        assert samples.uses_of(r, [job_id])[0].quiet_s == 300.0
+    monkeypatch.setattr(Sampler, "_tell", tell)
+    machine.begin()
+    machine.look(0, 0)
+    assert machine.idle_since(job_id) == 30.0
+    for _ in range(5):
+        machine.look(0, 0)
+    assert len(machine.said(job_id)) == 1
+
+
 def test_how_long_it_is_idle_outlives_the_master(machine):
     job_id = machine.run(0)
     for _ in range(7):
