@@ -14,9 +14,10 @@ from textual.widgets import Button, Input, Static
 
 from mgpu.tui.cells import shown
 from mgpu.tui.pane import Line
+from mgpu.tui.settling import Settling
 
 
-class Confirm(ModalScreen[bool]):
+class Confirm(Settling, ModalScreen[bool]):
     """`yes` and `no` say what happens then. Nothing happens by a mere Enter: that is on `no`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -49,7 +50,7 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class Ask(ModalScreen["str | None"]):
+class Ask(Settling, ModalScreen["str | None"]):
     """For a line of text; None = nothing is to be done."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave it")]

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from mgpu.tui.keys import KEYS, PLACES
+from mgpu.tui.settling import Settling
 
 LETTERS = """
   In a line per node each GPU is a letter:  ▁ to █ how busy it is with a job
@@ -28,7 +29,7 @@ def help_lines() -> str:
     return "\n".join([*lines, "GPUs", LETTERS.strip("\n")])
 
 
-class Help(ModalScreen[None]):
+class Help(Settling, ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark", "dismiss", "Close"),
         Binding("j", "scroll('down')", show=False),

@@ -10,10 +10,11 @@ from textual.screen import Screen
 
 from mgpu.tui.key_line import KeyLine
 from mgpu.tui.log_view import LogView
+from mgpu.tui.settling import Settling
 from mgpu.tui.source import Source
 
 
-class LogScreen(Screen[None]):
+class LogScreen(Settling, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "dismiss", "Back"),
         Binding("escape", "dismiss", "Back", show=False),

@@ -8,6 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.events import Resize
 from textual.screen import Screen
 
 from mgpu.clock import Clock
@@ -21,6 +22,7 @@ from mgpu.tui.nodes_pane import NodesPane
 from mgpu.tui.pane import Pane
 from mgpu.tui.queue_pane import QueuePane
 from mgpu.tui.rows import Rows
+from mgpu.tui.settling import Settling
 from mgpu.tui.source import Source
 from mgpu.tui.totals import Totals
 from mgpu.tui.wishes import tell
@@ -29,7 +31,7 @@ FOLLOW_S = 0.25  # the cursor rests so long before the details follow it
 TICK_S = 1.0
 
 
-class Main(Screen[None]):
+class Main(Settling, Screen[None]):
     """It lives as long as the application. `master`: its name, as it is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
@@ -95,7 +97,7 @@ class Main(Screen[None]):
 
     # --- what stands where ---
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._arrange)
 
     @on(NodesPane.Reshaped)

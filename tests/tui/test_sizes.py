@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
+from textual.events import Resize
+from textual.geometry import Size
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from mgpu.tui.layout import CLASSES, arrange
 from tests.tui.screen import lines_of, monitor, opened, press, settled, text_of, until
@@ -44,6 +48,38 @@ def test_after_a_storm_of_sizes_the_picture_is_right(master: StandIn) -> None:
                 await pilot.resize_terminal(chance.randint(1, 300), chance.randint(1, 100))
             await resize(pilot, 80, 24)
             await until(pilot, lambda: text_of(pilot) == before)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("keys", [(), ("question_mark",), ("l",)], ids=str)
+def test_two_sizes_at_once_come_to_rest(
+    master: StandIn, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+) -> None:
+    """Else the screen would be laid out for the one and for the other in turn, for ever."""
+    laid_out: list[Size] = []
+    lay_out = Screen._refresh_layout
+
+    def nothing() -> None:
+        pass
+
+    def counted(screen: Screen[Any], size: Size | None = None, scroll: bool = False) -> None:
+        laid_out.append(screen.size)
+        assert len(laid_out) < 100
+        screen.call_later(nothing)  # as what is drawn meanwhile: else the sizes in the queue are taken for one
+        lay_out(screen, size, scroll)
+
+    async def run() -> None:
+        async with opened(master, (160, 48)) as pilot:
+            await press(pilot, *keys)
+            monkeypatch.setattr(Screen, "_refresh_layout", counted)
+            for width in (158, 160, 158, 160):
+                size = Size(width, 48)
+                pilot.app.screen.post_message(Resize(size, size))
+                pilot.app.screen.call_later(nothing)
+            await pilot.pause(0.5)
+            assert len(laid_out) < 30
+            assert pilot.app.screen.size == Size(160, 48)
 
     asyncio.run(run())
 
