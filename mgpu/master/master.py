@@ -122,6 +122,7 @@ class Master:
         self._outdated = Outdated()
         self._retention = Retention(store, spool, config, threads, clock, wake)
         self._sampler = Sampler(store, config, threads, clock)
+        self.settle = self._sampler.settle
         self._space = Space(store.path.parent)
         self._measure()
         self._busy_at = self._moved_at = self._clock.monotonic()

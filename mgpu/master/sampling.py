@@ -1,7 +1,8 @@
 """What each good probe tells of GPUs is kept: by the minute, and for the jobs that hold them.
 
 A pass only adds up what its probes brought. Once a minute, or as soon as a job becomes idle, a thread of its own stores
-that: nothing waits for it. Of what is not stored, a master that is killed loses a minute; one that ends stores it all.
+that, or whoever wants to read it: no pass waits for it. Of what is not stored, a master that is killed loses a minute;
+one that ends stores it all.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from mgpu.store.writing import Writer
 log = logging.getLogger(__name__)
 
 STORE_S = 60.0
+ASKED_S = 10.0  # so old what is read may be
 AGAIN_S = 10.0  # where it could not be stored
 MOST_MINUTES = 30  # of all nodes that wait to be stored: with a full disk the oldest go
 LOOKS = 4  # in the pause of so many looks a reading counts: see usage.span_s
@@ -82,7 +84,7 @@ class _Fresh:
 
 
 class Sampler:
-    """`follow`, `tend` and `close` belong to the master's thread."""
+    """`follow`, `tend` and `close` belong to the master's thread; `settle` to any."""
 
     def __init__(self, store: Store, config: Config, threads: Threads, clock: Clock) -> None:
         self._store = store
@@ -97,7 +99,7 @@ class Sampler:
         self._looked: dict[NodeName, float] = {}  # when, by the monotonic clock
         self._to_roll: set[tuple[NodeName, int]] = set()
         self._due = self._tidy_at = clock.monotonic() + STORE_S
-        self._soonest = 0.0
+        self._soonest = self._settled = 0.0
         self._busy = False
 
     def load(self) -> None:
@@ -183,6 +185,17 @@ class Sampler:
             log.warning("what GPUs did cannot be stored: %s; %s", error.message, error.hint)
         finally:
             self._busy = False
+
+    def settle(self) -> None:
+        """For who is about to read."""
+        monotonic = self._clock.monotonic()
+        if monotonic < self._settled + ASKED_S:
+            return
+        self._settled = monotonic
+        try:
+            self.store()
+        except StoreError as error:
+            log.warning("what GPUs did lately cannot be stored, and is not told: %s; %s", error.message, error.hint)
 
     def close(self) -> None:
         """There is no pass after this."""

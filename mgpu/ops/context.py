@@ -189,6 +189,9 @@ class Control(Protocol):
     def bring(self, parts: Sequence[Part]) -> None:
         """What these have written until now, into the spool, as far as it comes in a moment."""
 
+    def settle(self) -> None:
+        """What nodes told of their GPUs until some seconds ago, into the store."""
+
     def watch(self, job_id: JobId, on: bool) -> None:
         """Somebody begins or ceases to follow this job's output live (counted)."""
 

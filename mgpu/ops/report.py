@@ -41,6 +41,7 @@ def report(context: Context, caller: Caller, query: Mapping[str, str]) -> Json:
     if stretch.since >= stretch.until:
         raise RequestError("there is nothing between --since and --until", "--since has to be the earlier of both")
     sight = sight_of(context, caller)
+    context.control.settle()
     with context.store.read() as r:
         held = stored.held(r, stretch)
         ran = stored.ran(r, {part.job_id for part in held})

@@ -37,6 +37,7 @@ class _Span:
 
 def job_use(context: Context, named: Reference) -> Json:
     """Of its current or last attempt. What others' jobs make of GPUs is told as `mgpu nodes` tells it of GPUs."""
+    context.control.settle()
     with context.store.read() as r:
         job = find(r, named)
         parts = [part for part in r.parts(job.job_id, job.attempt) if part.uuids and part.started is not None]
@@ -64,6 +65,7 @@ def node_use(context: Context, name: str, query: Mapping[str, str]) -> Json:
     now = clock.now()
     span = _span(now - 3600.0 * hours, now, 1, now)
     by_gpu: dict[DeviceUuid, list[tuple[int, dict[Key, Entry]]]] = {}
+    context.control.settle()
     with context.store.read() as r:
         known = samples.sampled(r, node)
         for start, _, entries in _buckets(r, node, span):

@@ -76,6 +76,7 @@ class Desk:
         self.signals: list[tuple[JobId, str]] = []
         self.deaf: dict[JobId, str] = {}
         self.brought: list[PartKey] = []
+        self.settled = 0
         self.attendance = self
         self.meters = Meters()
         self.looked_at: set[JobId] = set()
@@ -184,6 +185,9 @@ class Desk:
 
     def bring(self, parts: Sequence[Part]) -> None:
         self.brought += [part.key for part in parts]
+
+    def settle(self) -> None:
+        self.settled += 1
 
     def watch(self, job_id: JobId, on: bool) -> None:
         self.watched.append((job_id, on))

@@ -120,6 +120,35 @@ def test_looks_are_stored_once_a_minute_and_the_rest_at_the_end(machine):
     assert found[60][Key(GPUS[1], NOBODY)].sums == (2, 0, 0, 2, 2, 0)
 
 
+def test_who_reads_has_it_stored_but_not_with_every_question(machine):
+    machine.run(0)
+    machine.look(80, 0)
+    machine.sampler.settle()
+    assert list(machine.minutes()) == [0]
+    machine.look(80, 0, seconds=sampling.ASKED_S - 5)
+    machine.sampler.settle()
+    (entries,) = machine.minutes().values()
+    assert {entry.readings for entry in entries.values()} == {1}
+    machine.time += 5
+    machine.sampler.settle()
+    (entries,) = machine.minutes().values()
+    assert {entry.readings for entry in entries.values()} == {2}
+
+
+def test_who_reads_what_cannot_be_stored_is_told_what_is_there(machine, monkeypatch):
+    machine.run(0)
+    machine.look(80, 0)
+
+    def full():
+        raise StoreError("the disk is full", "make room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(machine.store, "write", full)
+        machine.sampler.settle()
+    machine.sampler.close()
+    assert list(machine.minutes()) == [0], "it is stored later"
+
+
 def test_a_new_master_goes_on_with_all_of_it(machine):
     job_id = machine.run(0)
     for _ in range(3):
