@@ -23,6 +23,7 @@ Examples:
 """
 IN_BROWSER = "mgpu.tui.web.tab:TabDriver"
 LOOPBACK = "127.0.0.1"
+SWITCH_S = 0.0005  # from a thread that reads what a job writes to the one that answers keys
 
 
 @command(
@@ -56,6 +57,7 @@ def top(session: Session, /, theme: str | None, web: bool, port: int | None, hos
 
     name = session.elsewhere() or os.uname().nodename
     monitor = Monitor(source, theme or "", name, driver=None if in_browser else TerminalDriver)
+    sys.setswitchinterval(SWITCH_S)
     monitor.run()
     return monitor.return_code or 0
 

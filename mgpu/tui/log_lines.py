@@ -51,8 +51,7 @@ class LogLines(Lines):
 
     def news(self) -> None:
         top = self._place(self.top)
-        with self.text.lock:
-            self._lines, self._dropped = self.text.lines.copy(), self.text.dropped
+        self._lines, self._dropped = self.text.taken()
         self._count()
         self.put_top(self.bottom if self.following else self._row(*top))
         self.repaint()
@@ -139,8 +138,7 @@ class LogLines(Lines):
     def _count(self) -> None:
         room = self._room
         if self.folds:
-            heights = (1 if 2 * len(line.text) <= room else len(self._rows(line, room)) for line in self._lines)
-            self._ends = list(accumulate(heights))
+            self._ends = list(accumulate(height_of(line, room) for line in self._lines))
         else:
             self._ends = list(range(1, len(self._lines) + 1))
         self.recount()
@@ -173,14 +171,15 @@ class LogLines(Lines):
         return self._rows(self._lines[index], self._room if self.folds else 0)[line - first]
 
     def _rows(self, line: Line, room: int) -> list[Strip]:
-        """Kept with the line until it changes. `room` 0: it is not folded."""
+        """Kept with the line until it looks otherwise. `room` 0: it is not folded."""
         plain = self.tone("")
-        key = (room, self._margin, self.needle, line is self._found, plain)
+        text, runs = line.text, line.runs  # it may become another while it is drawn
+        key = (room, self._margin, self.needle, line is self._found, plain, text, runs)
         if line.drawn is not None and line.drawn[0] == key:
             kept: list[Strip] = line.drawn[1]
             return kept
         rows = []
-        for number, pieces in enumerate(folded(line, room)):
+        for number, pieces in enumerate(folded(Line(line.source, text, runs), room)):
             segments = [Segment(text, plain + style_of(look) if look is not PLAIN else plain) for text, look in pieces]
             if line.source is None:
                 segments = [Segment(text, self.tone("dim")) for text, _ in pieces]
@@ -220,6 +219,20 @@ class LogLines(Lines):
                 yield Segment(text[at:start], (style or Style()) + Style(reverse=True, bold=True))
                 at = text.casefold().find(needle, start)
             yield Segment(text[start:], style)
+
+
+def height_of(line: Line, room: int) -> int:
+    """How many rows it takes. Asked of ten thousand lines at each picture."""
+    text = line.text
+    length = len(text)
+    if 2 * length <= room:
+        return 1
+    if text.isascii():
+        return -(-length // room)
+    if line.height is None or line.height[:2] != (room, text):
+        rows = 1 if cell_len(text) <= room else sum(1 for _ in folded(Line(line.source, text, line.runs), room))
+        line.height = (room, text, rows)
+    return int(line.height[2])
 
 
 def folded(line: Line, room: int) -> Iterator[list[tuple[str, Look]]]:

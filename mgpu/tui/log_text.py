@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ MOST_LINES = 10_000
 LONGEST_LINE = 1_000  # letters; the rest goes on in a line of its own
 IN_REACH = 100  # lines back that can still be written over, about a terminal's height
 TAB = 8
+MOMENT_S = 0.001
 
 Runs = tuple[tuple[int, Look], ...]  # so many letters look so; beyond the last of them they are plain
 Source = tuple[int, int]  # stream and rank
@@ -40,31 +42,41 @@ SHOWN = {**dict.fromkeys(map(ord, SILENT)), **dict.fromkeys(map(ord, SPACES), " 
 
 
 class Line:
-    """`source`: whose it is, None = a word of ours. `drawn` is the reader's, and None once the line has changed."""
+    """`source`: whose it is, None = a word of ours. `drawn` and `height` are what a reader knows of how it looks."""
 
-    __slots__ = ("drawn", "runs", "source", "text")
+    __slots__ = ("drawn", "height", "runs", "source", "text")
 
     def __init__(self, source: Source | None, text: str = "", runs: Runs = ()) -> None:
         self.source = source
         self.text = text
         self.runs = runs
         self.drawn: Any = None
+        self.height: Any = None
 
 
 class LogText:
     """The last lines of all streams of a job, in the order in which they were begun. One thread may feed it while
-    another reads: `lock` is held for a moment each."""
+    another takes what there is."""
 
     def __init__(self, most: int = MOST_LINES) -> None:
         self.lines: list[Line] = []
         self.dropped = 0  # before the first of `lines`
-        self.changes = 0
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._awaited = False  # somebody waits for the lock, which who feeds would have again before that one wakes
         self._most = most
         self._streams: dict[Source, Assembler] = {}
 
+    def taken(self) -> tuple[list[Line], int]:
+        """The lines, and how many were dropped before them. A line may still change."""
+        self._awaited = True
+        with self._lock:
+            self._awaited = False
+            return self.lines.copy(), self.dropped
+
     def feed(self, source: Source, data: bytes) -> None:
-        with self.lock:
+        if self._awaited:
+            time.sleep(MOMENT_S)
+        with self._lock:
             stream = self._streams.get(source)
             if stream is None:
                 stream = self._streams[source] = Assembler(source, self.lines.append)
@@ -73,22 +85,21 @@ class LogText:
 
     def say(self, text: str) -> None:
         """A word of ours between what was written."""
-        with self.lock:
+        with self._lock:
             self.lines.append(Line(None, visible(text)))
             self._trim()
 
     def begin_anew(self) -> None:
         """Another attempt writes: nothing of it goes on in a line that is there."""
-        with self.lock:
+        with self._lock:
             self._streams.clear()
 
     def missed(self, source: Source) -> None:
         """Something is left out here; what comes begins with a line of its own."""
-        with self.lock:
+        with self._lock:
             self._streams.pop(source, None)
 
     def _trim(self) -> None:
-        self.changes += 1
         over = len(self.lines) - self._most
         if over > 0:
             del self.lines[:over]
@@ -322,7 +333,6 @@ def settled(text: str) -> str | None:
 def change(line: Line, text: str, runs: Runs) -> None:
     line.text = text
     line.runs = runs
-    line.drawn = None
 
 
 def shortened(runs: Runs, letters: int) -> Runs:

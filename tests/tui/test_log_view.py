@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from mgpu.tui.log_lines import LogLines, folded
+from mgpu.tui.log_lines import LogLines, folded, height_of
 from mgpu.tui.log_text import Line
 from mgpu.tui.log_view import LogView
+from mgpu.tui.sgr import Look
 from tests.client.peer import CUT, Peer, end, job, output, state
 from tests.tui.host import Host, screen_text, until, until_shown
 
@@ -288,3 +292,17 @@ def test_another_attempt_begins_lines_of_its_own(peer: Peer) -> None:
 )
 def test_folding_counts_columns(text: str, room: int, rows: list[str]) -> None:
     assert ["".join(part for part, _ in row) for row in folded(Line((1, 0), text), room)] == rows
+
+
+LETTERS = st.text(st.sampled_from("ab 日é\u0301█👩"), max_size=60)
+RUNS = st.lists(st.tuples(st.integers(1, 9), st.just(Look(1))), max_size=4).map(tuple)
+
+
+@given(LETTERS, RUNS, st.integers(2, 30))
+def test_so_many_rows_as_were_counted(text: str, runs: tuple[tuple[int, Look], ...], room: int) -> None:
+    """Of any letters, with colours that may end behind them."""
+    line = Line((1, 0), text, runs)
+    rows = [[part for part, _ in row] for row in folded(line, room)]
+    assert height_of(line, room) == len(rows)
+    assert "".join("".join(row) for row in rows) == text
+    assert all(cell_len("".join(row)) <= room for row in rows)
