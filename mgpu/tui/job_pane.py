@@ -41,22 +41,17 @@ class JobPane(Vertical):
         self._job: Json | None = None
         self._slow: dict[str, Json] = {}  # by question: the last answer
         self._slow_at: dict[str, float] = {}
+        # kept at hand: an answer may come while the screen is taken down, and they are found there no more
+        self.facts = FactLines(lambda: self.app.theme == themes.PLAIN)
+        self.log_view = LogView(source)
         self.poll = Poll(self._question, self._answered, self._draw, PAUSE_S, clock)
 
     def compose(self) -> ComposeResult:
-        yield FactLines(lambda: self.app.theme == themes.PLAIN)
-        yield LogView(self._source)
+        yield self.facts
+        yield self.log_view
 
     def on_mount(self) -> None:
         self.set_interval(TICK_S, self._draw)
-
-    @property
-    def facts(self) -> FactLines:
-        return self.query_one(FactLines)
-
-    @property
-    def log_view(self) -> LogView:
-        return self.query_one(LogView)
 
     def show(self, job_id: str | None) -> None:
         if job_id == self._job_id:

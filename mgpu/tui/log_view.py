@@ -47,20 +47,14 @@ class LogView(Vertical):
         self._rank: int | None = None
         self._feed: LogFeed | None = None
         self._text = LogText()
+        self.head = CellLines(classes="log-head")
+        self.lines = LogLines()
         self._told: LogText | None = None  # whose news is on its way to the screen
 
     def compose(self) -> ComposeResult:
-        yield CellLines(classes="log-head")
-        yield LogLines()
+        yield self.head
+        yield self.lines
         yield Sought(placeholder="search; Enter, then n and N", classes="search")
-
-    @property
-    def lines(self) -> LogLines:
-        return self.query_one(LogLines)
-
-    @property
-    def head(self) -> CellLines:
-        return self.query_one(CellLines)
 
     def on_mount(self) -> None:
         self.head.can_focus = False

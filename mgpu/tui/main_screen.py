@@ -71,6 +71,8 @@ class Main(Settling, Screen[None]):
 
     def _told(self) -> None:
         """Something may have become stale, or fresh again."""
+        if not self.query(Totals):
+            return  # the answer came while the screen is taken down
         now = self._clock.now()
         words = []
         for pane in (self.queue, self.nodes):

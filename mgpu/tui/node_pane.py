@@ -39,17 +39,14 @@ class NodePane(Vertical):
         self._node: Json | None = None
         self._use: Json | None = None
         self._use_at = 0.0
+        self.facts = FactLines(lambda: self.app.theme == themes.PLAIN)  # at hand also while the screen is taken down
         self.poll = Poll(self._question, self._answered, self._draw, PAUSE_S, clock)
 
     def compose(self) -> ComposeResult:
-        yield FactLines(lambda: self.app.theme == themes.PLAIN)
+        yield self.facts
 
     def on_mount(self) -> None:
         self.set_interval(TICK_S, self._draw)
-
-    @property
-    def facts(self) -> FactLines:
-        return self.query_one(FactLines)
 
     def show(self, name: str | None) -> None:
         if name == self._name:
