@@ -16,7 +16,7 @@ import mgpu.clock
 from mgpu.clock import Clock
 from mgpu.tui import themes
 from mgpu.tui.main_screen import Main
-from mgpu.tui.palette import Actions
+from mgpu.tui.palette import Actions, Palette
 from mgpu.tui.source import Source
 from mgpu.tui.threads import use_impatient_threads
 
@@ -53,6 +53,10 @@ class Monitor(App[None]):
         for each in themes.THEMES:
             self.register_theme(each)
         self.theme = chosen
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def get_default_screen(self) -> Screen[Any]:
         self.main = Main(self.source, self.clock, self._master)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from mgpu.tui.keys import KEYS
+from mgpu.tui.settling import Settling
 from mgpu.tui.themes import NAMES
+
+
+class Palette(Settling, CommandPalette):
+    """Where these are chosen."""
 
 
 class Actions(Provider):

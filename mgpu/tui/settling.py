@@ -6,8 +6,14 @@ from one to the other for ever: it must follow none but the terminal's.
 
 from __future__ import annotations
 
-from textual.dom import DOMNode
+from typing import TYPE_CHECKING
+
 from textual.events import Resize
+
+if TYPE_CHECKING:
+    from textual.dom import DOMNode
+else:  # a second one among the bases would come between a screen and the styles that it inherits
+    DOMNode = object
 
 
 class Settling(DOMNode):

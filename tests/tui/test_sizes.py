@@ -52,7 +52,7 @@ def test_after_a_storm_of_sizes_the_picture_is_right(master: StandIn) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("keys", [(), ("question_mark",), ("l",)], ids=str)
+@pytest.mark.parametrize("keys", [(), ("question_mark",), ("l",), ("ctrl+p",)], ids=str)
 def test_two_sizes_at_once_come_to_rest(
     master: StandIn, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
