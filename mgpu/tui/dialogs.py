@@ -51,13 +51,13 @@ class Confirm(Settling, ModalScreen[bool]):
 
 
 class Ask(Settling, ModalScreen["str | None"]):
-    """For a line of text; None = nothing is to be done."""
+    """For a line of text, with `needed` not an empty one; None = nothing is to be done."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave it")]
 
-    def __init__(self, question: str, details: str, value: str = "") -> None:
+    def __init__(self, question: str, details: str, value: str = "", needed: bool = False) -> None:
         super().__init__()
-        self._question, self._details, self._value = question, details, value
+        self._question, self._details, self._value, self._needed = question, details, value, needed
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog", can_focus=False):
@@ -73,4 +73,8 @@ class Ask(Settling, ModalScreen["str | None"]):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
+        value = event.value.strip()
+        if value or not self._needed:
+            self.dismiss(value)
+        else:
+            self.app.bell()

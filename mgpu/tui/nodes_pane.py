@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -39,6 +39,12 @@ class NodeRows(Rows):
         self._starts = [0]  # the first line of each node, and the one behind all
         self._letters = 8  # the most GPUs of a node
         self._kept: dict[tuple[int, int, str], tuple[Any, list[Cell]]] = {}  # lines, each with the node it is of
+        self._made_for: tuple[int, bool, int] = (0, False, 0)  # width, compact, letters
+
+    def put(self, items: Sequence[Any], offset: int = 0, total: int | None = None) -> None:
+        there = {id(node) for node in items}
+        self._kept = {key: line for key, line in self._kept.items() if key[0] in there}
+        super().put(items, offset, total)
 
     def show_as(self, compact: bool) -> None:
         if compact != self.compact:
@@ -47,11 +53,13 @@ class NodeRows(Rows):
             self.refresh()
 
     def recount(self) -> None:
-        self._kept.clear()
         width = max(self.room - 1, 1)
         heights = [1 if self.compact else node_rows.lines_of(node, width) for node in self._items]
         self._starts = [0, *accumulate(heights)]
         self._letters = max([4, *(min(len(node_rows.gpus_of(node)), MOST_LETTERS) for node in self._items)])
+        if self._made_for != (width, self.compact, self._letters):
+            self._made_for = width, self.compact, self._letters
+            self._kept.clear()
         super().recount()
 
     def line_count(self) -> int:
@@ -108,21 +116,31 @@ class NodesPane(Pane):
         self.answer: list[Json] = []
         self.bars: bool | None = None  # None = as there is room
         self._answered_once = False
+        self._shape: tuple[list[int], int] = [], 0
         self._words: list[str] = []
         self._source = source
         self.poll: Poll[list[Json]] = Poll(lambda: source.nodes, self._answered, told, POLL_S, clock)
 
     def _answered(self, answer: list[Json]) -> None:
-        for node in answer:
+        """Nodes of which nothing new is known stay the objects that they were: their lines are there already."""
+        before = {node["node_id"]: node for node in self.answer}
+        now = [old if (old := before.get(node["node_id"])) == node else node for node in answer]
+        changed = [node for node in now if node is not before.get(node["node_id"])]
+        if self._answered_once and not changed and len(now) == len(self.answer):
+            return
+        for node in changed:
             self._pauses.saw(str(node["node_id"]), epoch(node.get("last_seen")))
-        self.answer, self._answered_once = answer, True
+        self.answer, self._answered_once = now, True
         self._put()
         self.post_message(self.Answered())
 
     def _put(self) -> None:
         shown = [node for node in self.answer if _holds(node, self._words)] if self._words else self.answer
         self.nodes.put(shown)
-        self.post_message(self.Reshaped())
+        shape = [len(node_rows.gpus_of(node)) for node in self.answer], self.nodes.total
+        if shape != self._shape:
+            self._shape = shape
+            self.post_message(self.Reshaped())
 
     def retitle(self, stale: str) -> None:
         number = str(len(self.answer)) if self._answered_once else ""

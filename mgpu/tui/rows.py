@@ -78,6 +78,8 @@ class Rows(ScrollView, can_focus=True):
         self._cursor = 0
         self._key: Hashable = None  # of the row with the cursor; None = it is not here
         self._drawn: dict[int, tuple[bool, tuple[Cell, ...]]] = {}  # by line of the screen; whether with the cursor
+        self._ahead: dict[int, tuple[bool, tuple[Cell, ...]]] = {}  # made to be compared, drawn next
+        self._view_ahead: View | None = None  # as it was then
         self._styles_made: dict[tuple[str, bool], Style] = {}
 
     # --- what a subclass says ---
@@ -281,6 +283,7 @@ class Rows(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         self._styles_made.clear()
+        self._ahead.clear()
         super().notify_style_update()
 
     def on_focus(self) -> None:
@@ -297,20 +300,30 @@ class Rows(ScrollView, can_focus=True):
     def repaint(self) -> None:
         """What is on the screen and would look otherwise now."""
         height = self.size.height
-        view = self._view()
-        for y, drawn in list(self._drawn.items()):
+        self._view_ahead = view = self._view()
+        self._ahead.clear()
+        changed: list[Region] = []
+        for y, drawn in sorted(self._drawn.items()):
             if y >= height:
                 del self._drawn[y]
                 continue
             now = self._line(y, view)
-            if now[0] != drawn[0]:
-                self.refresh(Region(0, y, view.width, 1))
-            elif now[1] != drawn[1]:
-                begin, end = _difference(drawn[1], now[1], view.width)
-                self.refresh(Region(begin, y, max(end - begin, 1), 1))
+            if now == drawn:
+                continue
+            self._ahead[y] = now
+            begin, end = (0, view.width) if now[0] != drawn[0] else _difference(drawn[1], now[1], view.width)
+            last = changed[-1] if changed else None
+            if last is not None and (last.x, last.right, last.bottom) == (begin, end, y):
+                changed[-1] = last.grow((0, 0, 1, 0))
+            else:
+                changed.append(Region(begin, y, max(end - begin, 1), 1))
+        if changed:
+            self.refresh(*changed)
 
     def render_line(self, y: int) -> Strip:
-        self._drawn[y] = under, cells = self._line(y, self._view())
+        view = self._view()
+        line = self._ahead.pop(y, None) if view == self._view_ahead else None
+        self._drawn[y] = under, cells = line or self._line(y, view)
         segments = [Segment(text, self._style(tone, under)) for text, tone in cells]
         return Strip(segments).adjust_cell_length(self.size.width, self._style("", under))
 

@@ -88,7 +88,7 @@ def ask_to_drain(app: App[Any], source: Source, name: str, done: Callable[[], No
             carry_out(app, f"Drain {name}", partial(source.drain, name, reason), drained, done)
 
     details = "Nothing new starts there; what runs goes on to its end. Why? All can read it. Esc leaves it."
-    app.push_screen(Ask(f"Drain {shown(name)}?", details), answered)
+    app.push_screen(Ask(f"Drain {shown(name)}?", details, needed=True), answered)
 
 
 def ask_to_resume(app: App[Any], source: Source, name: str, done: Callable[[], None]) -> None:

@@ -231,7 +231,9 @@ async def drains(pilot: Pilot[None], master: StandIn, name: str) -> None:
     master.answers["POST", "/v1/nodes/gpu02/drain"] = {"node_id": "gpu02", "running": [5], "changed": True}
     await press(pilot, "j", name)
     assert isinstance(pilot.app.screen, Ask)
-    await press(pilot, "escape", name, *"fan", "enter")
+    await press(pilot, "escape", name, "enter")
+    assert isinstance(pilot.app.screen, Ask)  # a reason is needed
+    await press(pilot, *"fan", "enter")
     await until(pilot, lambda: notices(pilot))
     assert notices(pilot) == ["gpu02 drained; 1 job still on it"]
     assert master.bodies("POST", "/v1/nodes/gpu02/drain") == [{"reason": "fan"}]
@@ -323,3 +325,28 @@ async def stops(pilot: Pilot[None], master: StandIn, name: str) -> None:
 async def quits(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await pilot.press(name)
     assert pilot.app._exit
+
+
+# --- without their keys ---
+
+
+def test_the_palette_does_what_a_key_of_another_list_does(master: StandIn) -> None:
+    async def run() -> None:
+        async with opened(master) as pilot:
+            await press(pilot, "ctrl+p", *"drain the node")
+            await until(pilot, lambda: "Drain the node (d)" in text_of(pilot))
+            await press(pilot, "enter")
+            await until(pilot, lambda: isinstance(pilot.app.screen, Ask))
+            assert "Drain gpu01?" in text_of(pilot)
+
+    asyncio.run(run())
+
+
+def test_a_click_on_the_line_of_keys_is_the_key(master: StandIn) -> None:
+    async def run() -> None:
+        async with opened(master) as pilot:
+            line = text_of(pilot).splitlines()[23]
+            await pilot.click(offset=(line.index("Help"), 23))
+            await until(pilot, lambda: isinstance(pilot.app.screen, Help))
+
+    asyncio.run(run())

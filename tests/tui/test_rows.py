@@ -12,7 +12,7 @@ from textual.geometry import Region
 
 from mgpu.tui.rows import Rows
 from tests.tui.screen import lines_of, monitor, opened, press, settled, text_of, until
-from tests.tui.stand_in import StandIn, held, job, node
+from tests.tui.stand_in import StandIn, held, job, node, zoo
 
 
 def put(rows: Rows, numbers: Any, running: int = 5) -> None:
@@ -167,5 +167,25 @@ def test_nodes_of_several_lines_are_passed_one_by_one(master: StandIn) -> None:
             assert rows.current["node_id"] == "gpu29"
             await press(pilot, "g", "pagedown")
             assert 0 < rows.cursor < 10
+
+    asyncio.run(run())
+
+
+def test_a_node_of_which_nothing_new_is_known_is_not_drawn_again(
+    master: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    async def run() -> None:
+        async with opened(master) as pilot:
+            pane = monitor(pilot).nodes
+            real = pane.nodes._made
+            monkeypatch.setattr(
+                pane.nodes, "_made", lambda each, *how: drawn.append(each["node_id"]) or real(each, *how)
+            )
+            master.nodes = [*zoo()[:3], {**zoo()[3], "reason": "it burns"}]
+            pane.poll.now()
+            await until(pilot, lambda: "it burns" in text_of(pilot))
+            assert set(drawn) == {"gpu04"}
 
     asyncio.run(run())
