@@ -313,7 +313,7 @@ def raise_for_error(response: Response) -> None:
     try:
         error = json.loads(response.body)["error"]
         code, message, hint = str(error["code"]), str(error["message"]), str(error.get("hint", ""))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         code, message, hint = "error", f"the master answered HTTP status {response.status}", "see its log"
     exit_code = EXIT_CODES.get(code, EXIT_CODES_BY_STATUS.get(response.status, 1))
     raise MasterError(code, message, hint, exit_code)

@@ -174,23 +174,26 @@ class JobStream:
         try:
             body = json.loads(payload)
             name = str(body["event"])
-        except (ValueError, KeyError, TypeError) as error:
+            self._learn(name, body)
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise MasterError("error", "the master sent an event that is not one", "is it of this version?") from error
+        return Event(name, body)
+
+    def _learn(self, name: str, body: dict[str, Any]) -> None:
         if name == "attempt" and body["attempt"] != self._current:
             # A new attempt writes from the start; a resumed stream begins with it.
             self._forget_beginning()
             self._seen.clear()
             self._current = int(body["attempt"])
         elif name == "begin":
-            self._seen.update({(kind, rank): offset for kind, rank, offset in body["offsets"]})
+            self._seen.update({(int(kind), int(rank)): int(offset) for kind, rank, offset in body["offsets"]})
             self._beginning = {}
         elif name in ("state", "end"):
-            job = body.get("job", {})
+            job = body["job"]
             self._current = self._current or int(job.get("attempt") or 0)
             self.ranks = max(len(job.get("allocation") or ()), 1)
             if not self._current:
                 self._forget_beginning()
-        return Event(name, body)
 
     def _forget_beginning(self) -> None:
         """It was of an attempt that is there already: the next one is wanted from its start."""

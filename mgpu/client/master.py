@@ -42,7 +42,7 @@ class Master:
         response = self.raw(method, path, body)
         try:
             return json.loads(response.body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise http.MasterError("error", f"the master's answer to {path} is not JSON", "see its log") from error
 
     def raw(self, method: str, path: str, body: Any = None) -> http.Response:

@@ -143,9 +143,11 @@ def _rank_tone(part: Json) -> str:
 def _wishes(job: Json) -> Iterator[Fact]:
     yield Fact("command", shell_words([str(word) for word in job.get("command") or ()]))
     yield Fact("asked for", f"{count(job.get('gpus') or 0, 'GPU')} on {count(job.get('nodes') or 1, 'node')}")
-    array = f"task {job['array_index']} of {job['array_job_id']}" if job.get("array_job_id") else job.get("array") or ""
+    array = str(job.get("array") or "")
+    if job.get("array_job_id"):
+        array = f"task {job.get('array_index')} of {job['array_job_id']}"
     facts = {
-        "array": str(array),
+        "array": array,
         "depends on": str(job.get("dependency") or ""),
         "launcher": launcher_words(job),
         "shipped": ship_words(job.get("ship")),

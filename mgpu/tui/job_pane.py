@@ -16,7 +16,7 @@ from mgpu.tui.fact_lines import FactLines
 from mgpu.tui.facts import Fact
 from mgpu.tui.job_facts import job_facts
 from mgpu.tui.log_view import LogView
-from mgpu.tui.polling import UNREADABLE, Poll
+from mgpu.tui.polling import Poll
 from mgpu.tui.source import Source
 
 Json = dict[str, Any]
@@ -94,8 +94,7 @@ class JobPane(Vertical):
         if self._job is None:
             facts.append(Fact("job", self._job_id, "strong"))
         else:
-            with suppress(*UNREADABLE):  # of a master of another version
-                facts += job_facts(self._job, self._slow.get("why"), self._slow.get("use"), now)
+            facts += job_facts(self._job, self._slow.get("why"), self._slow.get("use"), now)
         self.facts.tell(facts)
 
 

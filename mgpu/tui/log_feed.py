@@ -14,7 +14,9 @@ from typing import Any
 
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import Event, JobStream, Output
+from mgpu.tui import forms
 from mgpu.tui.log_text import LogText, Source
+from mgpu.tui.source import readable
 from mgpu.wording.details import size_words
 from mgpu.wording.jobs import contact_lost, ending
 
@@ -113,6 +115,8 @@ class LogFeed:
             for item in self._stream.items(self._wake):
                 if self._closed:
                     return
+                if isinstance(item, Event):
+                    readable(item.body, forms.EVENTS.get(item.name, forms.OBJECT))
                 if item is not None:
                     self._intake.put(item)
         except (MasterError, OSError) as error:

@@ -15,7 +15,7 @@ from mgpu.tui import themes
 from mgpu.tui.fact_lines import FactLines
 from mgpu.tui.facts import Fact
 from mgpu.tui.node_facts import node_facts
-from mgpu.tui.polling import UNREADABLE, Poll
+from mgpu.tui.polling import Poll
 from mgpu.tui.source import Source
 
 Json = dict[str, Any]
@@ -80,8 +80,7 @@ class NodePane(Vertical):
         if self._node is None:
             facts.append(Fact("node", self._name, "strong"))
         else:
-            with suppress(*UNREADABLE):  # of a master of another version
-                facts += node_facts(self._node, self._use, now)
+            facts += node_facts(self._node, self._use, now)
         self.facts.tell(facts)
 
 

@@ -11,8 +11,6 @@ from mgpu.clock import Clock
 from mgpu.tui.freshness import Freshness
 
 Answer = TypeVar("Answer")
-# An answer of a master of another version may lack anything.
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 
 
 class Poll(Generic[Answer]):
@@ -55,8 +53,6 @@ class Poll(Generic[Answer]):
                 self.freshness.bad(error.told)
             except OSError as error:
                 self.freshness.bad(error.strerror or str(error))
-            except UNREADABLE as error:
-                self.freshness.bad(f"its answer cannot be read ({type(error).__name__}: {error})")
             else:
                 self.freshness.good(self._clock.now())
                 if not self._outdated:

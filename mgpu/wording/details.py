@@ -34,9 +34,9 @@ def ship_words(tree: dict[str, Any] | None) -> str:
     """The working tree that goes along."""
     if not tree:
         return ""
-    changed = " with changes" if tree["dirty"] else ""
-    commit = f"commit {tree['commit'][:10]}{changed}" if tree["commit"] else "no commit"
-    place = f", runs in {tree['directory']}" if tree["directory"] else ""
+    changed = " with changes" if tree.get("dirty") else ""
+    commit = f"commit {tree['commit'][:10]}{changed}" if tree.get("commit") else "no commit"
+    place = f", runs in {tree['directory']}" if tree.get("directory") else ""
     return f"{commit}: {count(tree['files'], 'file')}, {size_words(tree['size'])}{place}"
 
 
@@ -71,10 +71,11 @@ def use_words(use: dict[str, Any] | None) -> str:
 
 def until_words(holder: dict[str, Any]) -> str:
     """When the GPUs that it holds come back."""
-    if holder["gpus_until"] is None:
+    if holder.get("gpus_until") is None:
         return "nobody can tell: it is out of sight, or nobody asks how long jobs run"
     until = local_time(holder["gpus_until"])
-    return f"{until} at the latest" if holder["time_limit_s"] is not None else f"{until} is assumed: it has no limit"
+    limited = holder.get("time_limit_s") is not None
+    return f"{until} at the latest" if limited else f"{until} is assumed: it has no limit"
 
 
 def plain(value: Any) -> Any:

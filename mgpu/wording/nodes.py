@@ -36,7 +36,7 @@ def planned(node: dict[str, Any], now: float) -> list[str]:
 
 
 def window_words(window: dict[str, Any]) -> str:
-    because = f": {window['reason']}" if window["reason"] else ""
+    because = f": {window['reason']}" if window.get("reason") else ""
     return clean(f"maintenance {local_time(window['from'])} to {local_time(window['to'])}{because}")
 
 

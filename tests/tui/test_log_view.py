@@ -306,3 +306,23 @@ def test_so_many_rows_as_were_counted(text: str, runs: tuple[tuple[int, Look], .
     assert height_of(line, room) == len(rows)
     assert "".join("".join(row) for row in rows) == text
     assert all(cell_len("".join(row)) <= room for row in rows)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "state"},
+        {"event": "end", "job": 5},
+        state("RUNNING", allocation=5),
+        state("RUNNING", attempt="x"),
+        {"event": "attempt", "attempt": None},
+        {"event": "begin", "offsets": [[1]]},
+        [],
+    ],
+)
+def test_a_stream_of_another_kind_is_told_of(peer: Peer, event: Any) -> None:
+    async def look() -> None:
+        async with log_of(peer, [event], size=(120, 12)) as (pilot, _):
+            await until(pilot, lambda: "is it of this version?" in screen_text(pilot.app)[0])
+
+    asyncio.run(look())

@@ -39,7 +39,7 @@ class Way:
 def test_each_question_and_wish_goes_where_it_should(master: StandIn) -> None:
     asked = ["jobs/7", "jobs/7/why", "jobs/7/use", "nodes/a%2Fb", "nodes/a%2Fb/use"]
     for path in asked:
-        master.answers["GET", f"/v1/{path}"] = {"path": path}
+        master.answers["GET", f"/v1/{path}"] = {"path": path, "job_id": 7, "node_id": "a/b", "state": "UP"}
     for word in ("drain", "resume"):
         master.answers["POST", f"/v1/nodes/gpu01/{word}"] = {"node_id": word}
     source = master.source()

@@ -68,6 +68,19 @@ def test_a_master_that_does_not_answer_is_told_of_and_keys_go_on(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("answer", [[], None, b"[" * 100_000, {"errors": ["x"]}, {"errors": [{"code": 5}]}])
+def test_an_answer_of_another_kind_is_told_of(master: StandIn, answer: Any) -> None:
+    master.answers["POST", "/v1/cancel"] = answer
+
+    async def run() -> None:
+        async with opened(master) as pilot:
+            await press(pilot, "c", "y")
+            await until(pilot, lambda: notices(pilot))
+            assert "is it of this version?" in notices(pilot)[0] or "is not JSON" in notices(pilot)[0]
+
+    asyncio.run(run())
+
+
 def test_names_of_others_do_nothing_to_a_dialog_or_a_notice(master: StandIn) -> None:
     master.instead[1] = {"name": EVIL, "user": EVIL}
     refusal = {"job_id": 1, "code": "error", "message": f"no {EVIL}", "hint": ""}
