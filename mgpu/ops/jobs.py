@@ -52,6 +52,8 @@ def list_jobs(context: Context, caller: Caller, wanted: JobFilter, also: Also = 
     allowed = sight.may_ask(wanted)
     if allowed is None:
         return {"jobs": []}
+    if also.use:
+        context.control.settle()
     with context.store.read() as r:
         jobs = r.jobs(allowed)
         parts = r.parts_of_jobs(job.job_id for job in jobs)

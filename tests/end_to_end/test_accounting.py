@@ -25,3 +25,14 @@ def test_a_job_that_ran_twice(cluster: Cluster) -> None:
     assert [job["job_id"] for job in cluster.json("history", job_id, "-S", "now-1hour", "-E", "tomorrow")["jobs"]] == [
         job_id
     ]
+
+
+def test_what_a_job_made_of_its_gpus(cluster: Cluster) -> None:
+    job_id = cluster.submit("-G", "2", "--", "env", "LAB_GPU_PERCENT=80", "LAB_GPU_MIB=4000", "sleep", "1000")
+    cluster.await_running(job_id)
+    until("it was looked at", lambda: (cluster.json("history", job_id)["jobs"][0]["use"] or {}).get("utilization"))
+    cluster("cancel", job_id)
+    until("it ended", lambda: [job for job in cluster.json("history")["jobs"] if job["job_id"] == job_id])
+    told = cluster("history", job_id, "--csv", "-o", "GPUUtil,GPUMemPeak,IdleGPUHours,GPUHours").out
+    (row,) = csv.DictReader(io.StringIO(told))
+    assert 0 < float(row["GPUUtil"]) <= 80 and row["GPUMemPeak"] == "4003M"
