@@ -26,12 +26,13 @@ class Details(Vertical):
 
     def __init__(self, source: Source, clock: Clock, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._source, self._clock = source, clock
+        self._job = JobPane(source, clock, id="job-details")
+        self._node = NodePane(source, clock, id="node-details")
         self._shown: str | None = None
 
     def compose(self) -> ComposeResult:
-        yield JobPane(self._source, self._clock, id="job-details")
-        yield NodePane(self._source, self._clock, id="node-details")
+        yield self._job
+        yield self._node
 
     def on_mount(self) -> None:
         self.close()
@@ -42,7 +43,7 @@ class Details(Vertical):
 
     @property
     def shows_node(self) -> bool:
-        return bool(self.query_one(NodePane).display)
+        return bool(self._node.display)
 
     def focus_it(self) -> None:
         """The first thing in it that takes keys."""
@@ -80,8 +81,7 @@ class Details(Vertical):
 
     def _show(self, job_id: str | None, node: str | None) -> None:
         self._shown = node if job_id is None else job_id
-        jobs, nodes = self.query_one(JobPane), self.query_one(NodePane)
-        jobs.display, nodes.display = job_id is not None, node is not None
+        self._job.display, self._node.display = job_id is not None, node is not None
         self.display = job_id is not None or node is not None
-        jobs.show(job_id)
-        nodes.show(node)
+        self._job.show(job_id)
+        self._node.show(node)
