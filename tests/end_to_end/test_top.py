@@ -89,8 +89,8 @@ def test_a_job_is_watched_and_cancelled(cluster: Cluster, tmux: Tmux, tmp_path: 
     tmux.await_text("watched")
     tmux.type("Enter")
     tmux.await_text("runs as pid")
-    text = tmux.await_text("  at ")
-    bars = [line for line in text.splitlines() if " at " in line and "│" in line]
+    text = tmux.await_text("│  at ")
+    bars = [line for line in text.splitlines() if line.startswith("│  at ")]
     assert len(bars) == 1, text  # its last state alone
     first = bars[0]
     tmux.await_gone(first)  # and that goes on
