@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -15,12 +15,16 @@ from mgpu.tui.keys import bindings
 from mgpu.tui.node_pane import NodePane
 from mgpu.tui.source import Source
 
+OF_JOBS = ("act", "log")
+OF_NODES = ("drain", "resume")
+
 
 class Details(Vertical):
-    """Of a job or of a node, or closed. What can be done to a job with a key in the queue can be done here too."""
+    """Of a job or of a node, or closed. What can be done to it with a key in its list can be done here too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("queue", "act", "log"),
+        *bindings("queue", *OF_JOBS),
+        *bindings("nodes", *OF_NODES),
         *bindings("rows", "screen.pane"),
     ]
 
@@ -52,18 +56,36 @@ class Details(Vertical):
             first.focus()
 
     class Act(Message):
-        """`verb` is to be done to the job that is shown."""
+        """`verb` is to be done to `about`, the job or node that is shown: the cursor may be elsewhere by now."""
 
-        def __init__(self, verb: str) -> None:
+        def __init__(self, verb: str, about: str) -> None:
             super().__init__()
             self.verb = verb
+            self.about = about
+
+    @property
+    def job(self) -> dict[str, Any] | None:
+        """As it was told last."""
+        return self._job.job
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be done to what is shown is a key here."""
+        if action in OF_NODES or action in OF_JOBS:
+            return self.shows_node == (action in OF_NODES)
+        return True
 
     def action_act(self, verb: str) -> None:
-        if not self.shows_node:
-            self.post_message(self.Act(verb))
+        if self._shown is not None:
+            self.post_message(self.Act(verb, self._shown))
 
     def action_log(self) -> None:
         self.action_act("log")
+
+    def action_drain(self) -> None:
+        self.action_act("drain")
+
+    def action_resume(self) -> None:
+        self.action_act("resume")
 
     def show_job(self, job_id: str) -> None:
         self._show(job_id, None)
@@ -85,3 +107,4 @@ class Details(Vertical):
         self.display = job_id is not None or node is not None
         self._job.show(job_id)
         self._node.show(node)
+        self.refresh_bindings()

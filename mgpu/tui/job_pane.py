@@ -68,6 +68,11 @@ class JobPane(Vertical):
     def focus_log(self) -> None:
         self.log_view.lines.focus()
 
+    @property
+    def job(self) -> Json | None:
+        """As it was told last."""
+        return self._job
+
     # --- what is asked ---
 
     def _question(self) -> Callable[[], dict[str, Json]]:

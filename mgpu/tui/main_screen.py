@@ -143,11 +143,14 @@ class Main(Settling, Screen[None]):
 
     @on(Details.Act)
     def _act(self, event: Details.Act) -> None:
-        """The details are of the job with the cursor."""
         if event.verb == "log":
-            self.queue.action_log()
+            self.open_log(event.about)
+        elif self.details.shows_node:
+            self.nodes.ask_about(event.verb, event.about)
         else:
-            self.queue.action_act(event.verb)
+            row = self.queue.selected
+            there = row is not None and str(row["job_id"]) == event.about
+            self.queue.ask_about(event.verb, row if there else self.details.job)
 
     @on(Rows.Moved)
     def _moved(self, event: Rows.Moved) -> None:
@@ -194,16 +197,23 @@ class Main(Settling, Screen[None]):
 
     @on(QueuePane.LogWanted)
     def _log_wanted(self, event: QueuePane.LogWanted) -> None:
-        self.app.push_screen(LogScreen(self._source, event.job_id))
+        self.open_log(event.job_id)
+
+    def open_log(self, job_id: str) -> None:
+        self.app.push_screen(LogScreen(self._source, job_id))
 
     # --- for all ---
 
     def action_copy(self) -> None:
-        selected = self.nodes.selected if self.in_front is self.nodes else self.queue.selected
-        if selected is None:
+        if self.details.has_focus_within:
+            text = self.details.shown
+        elif self.in_front is self.nodes:
+            text = self.nodes.selected
+        else:
+            text = None if self.queue.selected is None else str(self.queue.selected["job_id"])
+        if text is None:
             self.app.bell()
             return
-        text = selected if isinstance(selected, str) else str(selected["job_id"])
         self.app.copy_to_clipboard(text)
         tell(self.app, f"{text} copied")
 

@@ -178,12 +178,15 @@ class NodesPane(Pane):
         self.post_message(self.Reshaped())
 
     def action_drain(self) -> None:
-        if self.selected is not None:
-            ask_to_drain(self.app, self._source, self.selected, self.poll.soon)
+        self.ask_about("drain", self.selected)
 
     def action_resume(self) -> None:
-        if self.selected is not None:
-            ask_to_resume(self.app, self._source, self.selected, self.poll.soon)
+        self.ask_about("resume", self.selected)
+
+    def ask_about(self, verb: str, node: str | None) -> None:
+        if node is not None:
+            ask = ask_to_drain if verb == "drain" else ask_to_resume
+            ask(self.app, self._source, node, self.poll.soon)
 
 
 def _holds(node: Json, words: list[str]) -> bool:

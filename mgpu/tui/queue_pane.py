@@ -215,7 +215,9 @@ class QueuePane(Pane):
         return job
 
     def action_act(self, verb: str) -> None:
-        job = self.selected
+        self.ask_about(verb, self.selected)
+
+    def ask_about(self, verb: str, job: Json | None) -> None:
         if job is None:
             self.app.bell()
             return
