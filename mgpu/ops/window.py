@@ -135,14 +135,14 @@ class Windows:
 
 
 def _count(rows: Sequence[Row]) -> Json:
-    """A task of an array counts as a job, whether or not it has a row of its own."""
+    """A task of an array counts as a job, whether or not it has a row of its own; `rows` are those without a filter."""
     states: Counter[str] = Counter()
     gpus = 0
     for row in rows:
         tasks = _tasks(row.job)
         states[row.job.state.value] += tasks
         gpus += tasks * int(row.row["gpus"]) if row.waits else 0
-    return {"states": dict(sorted(states.items())), "waiting_gpus": gpus}
+    return {"states": dict(sorted(states.items())), "waiting_gpus": gpus, "rows": len(rows)}
 
 
 def _tasks(job: Job) -> int:

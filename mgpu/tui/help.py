@@ -15,9 +15,14 @@ from mgpu.tui.keys import KEYS, PLACES
 from mgpu.tui.settling import Settling
 
 LETTERS = """
-  In a line per node each GPU is a letter:  ▁ to █ how busy it is with a job
-  (0 to 9 without such letters), = busy not told, X somebody else's process,
-  ! unhealthy, ? unknown, · free, - unused: its node takes no jobs.
+  In a line per node each GPU is a letter:
+  ▁ to █  how busy it is with a job (0 to 9 without such letters)
+  =       has a job; how busy is not told
+  X       somebody else's process
+  !       unhealthy
+  ?       unknown
+  ·       free (. without such letters)
+  -       unused: its node takes no jobs
 """
 
 

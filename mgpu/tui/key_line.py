@@ -9,6 +9,7 @@ from textual import events
 from textual.binding import Binding
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input
 
 from mgpu.tui.cells import Cell, line_of, width_of
 
@@ -46,8 +47,11 @@ class KeyLine(Widget):
 
     def _entries(self) -> list[Entry]:
         found: dict[str, Entry] = {}
+        typing = self.screen.focused if isinstance(self.screen.focused, Input) else None
         for each in self.screen.active_bindings.values():
             binding: Binding = each.binding
+            if typing is not None and each.node is not typing:
+                continue  # a letter there, and no key
             if binding.show and binding.action not in found:
                 shown = binding.key_display or self.app.get_key_display(binding)
                 found[binding.action] = Entry(binding.key, shown, binding.description, binding.action in ALWAYS)

@@ -24,7 +24,7 @@ PAUSE_S = 0.1  # between two pictures of a log that grows
 
 
 class Sought(Line):
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave it", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Drop", key_display="Esc")]
 
     def action_leave(self) -> None:
         self.value = ""

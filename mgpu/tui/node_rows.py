@@ -59,6 +59,8 @@ def head(node: Node, width: int, age: str, letters_width: int, plain: bool) -> l
         cells += [Cell(" "), *drawn, Cell(" " * (letters_width - len(drawn)))]
     reason = reason_of(node)
     free = free_words(node).replace(" GPUs free", " free")
+    if reason.startswith(f"{barred(node)} "):
+        free = free.removesuffix(f": {barred(node)}")  # the reason says it
     cells.append(Cell(f" {free:11}", "" if state == "UP" and not node.get("barred") else "dim"))
     if age:
         cells.append(Cell(f"  {age}", "wait"))
@@ -74,7 +76,7 @@ def head(node: Node, width: int, age: str, letters_width: int, plain: bool) -> l
 def reason_of(node: Node) -> str:
     state = str(node.get("state") or "")
     reason = str(node.get("reason") or "").removeprefix(f"node is {state.lower()}: ")
-    return in_local_time(shown(reason or (barred(node) if node.get("barred") else "")))
+    return in_local_time(shown(reason))
 
 
 def age_words(node: Node, now: float, old_after_s: float) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input
@@ -14,6 +17,11 @@ from mgpu.tui.rows import Rows
 
 class Line(Input):
     """A line to type in: whatever is pasted there, it holds letters alone."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Keep", key_display="Enter"),
+        Binding("escape", "screen.close", "Drop", key_display="Esc"),
+    ]
 
     def validate_value(self, value: str) -> str:
         return "".join(filter(str.isprintable, value))

@@ -136,11 +136,11 @@ class QueuePane(Pane):
         self.retitle("")
 
     def retitle(self, stale: str) -> None:
-        matching, states = self.answer.get("matching"), self.answer.get("states") or {}
+        matching = self.answer.get("matching")
         name = "Ended" if self.wanted.ended else "Queue"
         number = "" if matching is None else str(matching)
-        if self.wanted.filtered and number:
-            number += f" of {sum(states.values())}"
+        if self.wanted.filtered and "rows" in self.answer:
+            number += f" of {self.answer['rows']}"
         self.jobs.empty = self._why_empty()
         self.title(" · ".join(filter(None, [f"{name} {number}".rstrip(), *self.wanted.words()])), stale)
 
@@ -197,7 +197,9 @@ class QueuePane(Pane):
                 self.wanted.to_the_top()
                 self._ask_anew()
 
-        self.app.push_screen(Ask("Jobs of which user?", "Nothing: of all.", self.wanted.user), answered)
+        self.app.push_screen(
+            Ask("Jobs of which user?", "Empty: of all. Esc changes nothing.", self.wanted.user), answered
+        )
 
     def drop_filters(self) -> bool:
         """Whether there were any."""

@@ -15,12 +15,12 @@ Job = dict[str, Any]
 
 QUEUE = (
     Column("id", "ID", 6, 9, right=True, sort="id"),
-    Column("name", "NAME", 8, 24, yields=1, sort="name"),
+    Column("name", "NAME", 8, 20, yields=1, sort="name"),
     Column("user", "USER", 6, 10, yields=5, sort="user"),
-    Column("state", "STATE", 7, 9, sort="state"),
-    Column("gpus", "GPUS", 4, 4, right=True, yields=4, sort="gpus"),
+    Column("state", "STATE", 7, 7, sort="state"),
+    Column("gpus", "GPUS", 5, 5, right=True, yields=4, sort="gpus"),
     Column("time", "TIME", 8, 11, right=True, yields=3, sort="time"),
-    Column("start", " START", 12, 12, yields=6),
+    Column("start", " START", 12, 12, yields=6, room=96),
     Column("where", "WHERE / WHY", 24, 0, yields=2, sort="node"),
 )
 ENDED = (
@@ -29,7 +29,7 @@ ENDED = (
     Column("exit", "EXIT", 4, 4, right=True, yields=6),
     *QUEUE[4:6],
     Column("ended", " ENDED", 12, 12, yields=4),
-    Column("where", "WHERE / WHY", 16, 0, yields=2, sort="node"),
+    Column("where", "WHERE / WHY", 14, 0, yields=2, sort="node"),
 )
 STATE_TONES = {
     "RUNNING": "ok", "PENDING": "wait", "COMPLETED": "ended", "CANCELLED": "dim",

@@ -37,8 +37,8 @@ JOB_VERBS = {
     "cancel": Verb(
         "Cancel", "It will not start.", "Its processes get SIGTERM, later SIGKILL.", "It has ended already."
     ),
-    "hold": Verb("Hold", "It waits until it is released.", "It runs already.", "It has ended already."),
-    "release": Verb("Release", "It may start again.", "It runs already.", "It has ended already."),
+    "hold": Verb("Hold", "It waits until it is released.", "What runs cannot be held.", "It has ended already."),
+    "release": Verb("Release", "It may start.", "What runs is not held.", "It has ended already."),
     "requeue": Verb(
         "Requeue",
         "It waits already.",

@@ -84,7 +84,7 @@ def test_what_it_adds_up_to_is_of_all_of_them(served: Served) -> None:
     answer = window(served, "name=wanted&limit=5")
     assert (answer["matching"], len(answer["jobs"])) == (1, 1)
     assert answer["states"] == {"PENDING": 11, "RUNNING": 1}, "each task of an array counts"
-    assert answer["waiting_gpus"] == 12
+    assert (answer["waiting_gpus"], answer["rows"]) == (12, 3), "an array that waits is a row"
 
 
 @pytest.mark.parametrize(

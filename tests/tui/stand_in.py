@@ -105,7 +105,7 @@ def zoo() -> list[dict[str, Any]]:
             gpu(2, 7),
         ]),
         node(3, [gpu(3, index) for index in range(4)], state="DRAINED", barred="NodeDrained",
-             reason="node is drained: new fan on Monday (by root)"),
+             reason=f"drained by root: new fan on Monday (since {moment(NOW - 90000)[:16].replace('T', ' ')} UTC)"),
         node(4, [], state="DOWN", barred="NodeDown", reason="no route to host", last_seen=moment(NOW - 3600)),
     ]  # fmt: skip
 
@@ -161,7 +161,7 @@ class StandIn(Peer):
         )
         body = {
             "jobs": rows, "offset": offset, "matching": len(numbers), "states": states,
-            "waiting_gpus": 2 * (self.total - self.running),
+            "waiting_gpus": 2 * (self.total - self.running), "rows": self.total - len(self.gone),
         }  # fmt: skip
         mark = str(hash(str(body)))
         return {"same": True, "mark": mark} if query.get("seen") == mark else {**body, "mark": mark}

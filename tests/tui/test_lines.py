@@ -151,6 +151,34 @@ def test_columns_yield_in_order_and_fill_the_room() -> None:
     assert shares([Column("a", "A", 5, 5), Column("b", "B", 5, 0)], 3) == [(Column("a", "A", 5, 5), 3)]
 
 
+def test_the_arrow_of_the_order_has_room_in_each_column() -> None:
+    for columns in (queue_rows.QUEUE, queue_rows.ENDED):
+        for room in (76, 100, 160):
+            for column, _ in shares(columns, room):
+                if column.sort:
+                    assert f"{column.title}↓" in text(queue_rows.head(shares(columns, room), column.sort))
+
+
+def test_when_a_job_starts_has_a_column_where_names_keep_theirs() -> None:
+    for room in range(70, 160):
+        found = {column.key: width for column, width in shares(queue_rows.QUEUE, room)}
+        assert found["name"] >= (16 if "start" in found else 8) and found["where"] >= 24
+
+
+@pytest.mark.parametrize(
+    ("state", "barred", "reason", "said"),
+    [
+        ("DRAINED", "NodeDrained", "drained by root: new fan", "2 GPUs, none for jobs  drained by root: new fan"),
+        ("UP", "NodeDrained", "GPUs are drained", "2 GPUs, none for jobs: withheld  GPUs are drained"),
+        ("UP", "Maintenance", "maintenance to 12:00", "2 GPUs, none for jobs  maintenance to 12:00"),
+        ("UP", "Maintenance", "", "2 GPUs, none for jobs: maintenance  A100"),
+    ],
+)
+def test_what_keeps_jobs_from_a_node_is_said_once(state: str, barred: str, reason: str, said: str) -> None:
+    one = node(1, [gpu(1, 0), gpu(1, 1)], state=state, barred=barred, reason=reason)
+    assert said in text(node_rows.head(one, 120, "", 0, plain=False))
+
+
 @pytest.mark.parametrize(
     "value", ["", "abc", "训练模型", "e\u0301" * 40, "🚀" * 9, "\x1b[31mred", "a\tb\nc", "\ud800", None, 7]
 )
