@@ -4,9 +4,8 @@ Understood are line ends, carriage returns (progress bars show their last state)
 movements with which programs keep several progress bars up to date. Nothing else is ever passed on: sequences that
 print nothing are dropped, whatever could still act on a terminal or deceive its reader is shown as an escape.
 
-Not a terminal emulator (pyte, say): that has a screen of so many columns and not ten thousand lines of any length, and
-takes a second for what comes here in a tenth of one. Rich's AnsiDecoder knows no carriage return across
-pieces, and keeps hyperlinks.
+Not a terminal emulator (pyte, say): that has a screen of so many columns, and not ten thousand lines of any length.
+Rich's AnsiDecoder knows no carriage return across pieces, and keeps hyperlinks.
 """
 
 from __future__ import annotations
