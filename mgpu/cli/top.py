@@ -29,8 +29,8 @@ SWITCH_S = 0.0005  # from a thread that reads what a job writes to the one that 
 @command(
     Option("--theme", "NAME", f"Its colours: {', '.join(THEMES)} (as with NO_COLOR)."),
     Option("--web", "", "In a browser, on this machine and for you alone."),
-    Option("--port", "P", "--web: at this port, instead of any that is free.", least=0),
-    Option("--host", "ADDRESS", "--web: at this loopback address."),
+    Option("--port", "P", "--web: at this port, instead of any that is free. Else of the master.", least=0),
+    Option("--host", "ADDRESS", "--web: at this loopback address. Else of the master."),
     has_json=False,
     examples=EXAMPLES,
 )

@@ -20,7 +20,7 @@ from mgpu.ops.login import logins
 from mgpu.ops.named import call_by_name
 from mgpu.ops.privacy import Sight, sight_of
 from mgpu.ops.render import Json
-from mgpu.ops.since import moment_asked
+from mgpu.ops.since import moments_asked
 from mgpu.store import samples
 from mgpu.store.filters import JobFilter, Scope
 from mgpu.store.reading import Reader
@@ -192,6 +192,7 @@ def parse_filter(query: Mapping[str, str], caller: Caller) -> JobFilter:
     if scope not in SCOPES:
         raise RequestError(f"scope {scope!r} is none of {', '.join(SCOPES)}")
     limit = query.get("limit") or ("" if scope == "active" else str(ENDED_LIMIT))
+    since, until = moments_asked(query)
     return JobFilter(
         scope=cast(Scope, scope),
         user=caller.user if query.get("me") else query.get("user", ""),
@@ -200,8 +201,8 @@ def parse_filter(query: Mapping[str, str], caller: Caller) -> JobFilter:
         name=query.get("name", ""),
         states=parse_states(query.get("states", "")),
         named=_parse_names(query.get("ids", "")),
-        since=moment_asked(query, "since"),
-        until=moment_asked(query, "until"),
+        since=since,
+        until=until,
         limit=parse_count("limit", limit, MOST) if limit else None,
     )
 

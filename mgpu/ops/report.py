@@ -17,7 +17,7 @@ from mgpu.ops.context import Caller, Context
 from mgpu.ops.named import call_by_name
 from mgpu.ops.privacy import Sight, sight_of
 from mgpu.ops.render import Json
-from mgpu.ops.since import moment_asked
+from mgpu.ops.since import moments_asked, refuse_nothing
 from mgpu.store import held as stored
 from mgpu.store.filters import JobFilter
 from mgpu.store.reading import Reader
@@ -33,13 +33,12 @@ def report(context: Context, caller: Caller, query: Mapping[str, str]) -> Json:
     """Of the last week, or from `since` until `until`. Where others' names are not told, they are one."""
     by = query.get("by") or "user"
     if by not in BY:
-        raise RequestError(f"by {by!r} is none of {', '.join(BY)}")
+        raise RequestError(f"--by {by!r} is not known", f"one of {', '.join(BY)}")
     now = clock.now()
-    until = min(moment_asked(query, "until") or now, now)
-    since = moment_asked(query, "since")
+    since, until = moments_asked(query)
+    until = min(until or now, now)
     stretch = Stretch(until - WEEK_S if since is None else since, until)
-    if stretch.since >= stretch.until:
-        raise RequestError("there is nothing between --since and --until", "--since has to be the earlier of both")
+    refuse_nothing(stretch.since, stretch.until)
     sight = sight_of(context, caller)
     context.control.settle()
     with context.store.read() as r:

@@ -26,6 +26,20 @@ def moment_asked(query: Mapping[str, str], name: str) -> float | None:
     return parse_since(text, clock.now(), zone_named(query.get("zone")), f"--{name}") if text else None
 
 
+def moments_asked(query: Mapping[str, str]) -> tuple[float | None, float | None]:
+    """`since` and `until`. Raises RequestError, also where nothing can lie between them."""
+    since, until = moment_asked(query, "since"), moment_asked(query, "until")
+    if since is not None and until is not None:
+        refuse_nothing(since, until)
+    return since, until
+
+
+def refuse_nothing(since: float, until: float) -> None:
+    """Raises RequestError."""
+    if since >= until:
+        raise RequestError("there is nothing between --since and --until", "--since has to be the earlier of both")
+
+
 def parse_since(text: str, now: float, zone: tzinfo | None = None, option: str = "--since") -> float:
     """Seconds since the epoch, of a duration before `now` (a number alone: seconds) or a moment in the forms of
     --begin, by the clock on the wall (`zone` None = this machine's); of a clock time the last one. Raises

@@ -25,6 +25,8 @@ def test_the_history_between_two_moments(served):
     assert listed("scope=all&until=30m") == ids[:2]
     assert listed("scope=active&since=90m") == ids[3:]
     assert listed("scope=active&until=now") == []
+    status, answer = served.ask("GET", "/v1/jobs?scope=ended&since=30m&until=90m")
+    assert status == 400 and answer["error"]["message"] == "there is nothing between --since and --until"
     status, answer = served.ask("GET", "/v1/jobs?scope=ended&until=soon")
     assert status == 400 and answer["error"]["message"].startswith("--until 'soon' cannot be read")
 

@@ -93,7 +93,7 @@ def test_by_node_by_account_and_of_another_stretch(served):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"by": "colour"}, "none of user, node, account"),
+        ({"by": "colour"}, "--by 'colour' is not known"),
         ({"since": "yesteryear"}, "cannot be read"),
         ({"since": "1h", "until": "2h"}, "nothing between"),
         ({"since": "2040-01-01"}, "nothing between"),
