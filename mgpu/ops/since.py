@@ -42,20 +42,26 @@ def refuse_nothing(since: float, until: float) -> None:
 
 def parse_since(text: str, now: float, zone: tzinfo | None = None, option: str = "--since") -> float:
     """Seconds since the epoch, of a duration before `now` (a number alone: seconds) or a moment in the forms of
-    --begin, by the clock on the wall (`zone` None = this machine's); of a clock time the last one. Raises
+    --begin, by the clock on the wall (`zone` None = this machine's); of a clock time the last one. What lies before the
+    epoch is the epoch: nothing was there yet, and no calendar goes back as far as a duration can. Raises
     RequestError."""
     word = text.strip().lower()
     try:
-        if _AGE.fullmatch(word):
-            pieces = _PIECE.findall(word)
-            return now - (sum(int(count) * _UNITS_S[unit] for count, unit in pieces) if pieces else int(word))
-        if word == "now":
-            return now
-        if found := _FROM_NOW.fullmatch(word):
-            return now - unit_seconds(found["count"], found["unit"] or "second")
-        return _moment(word, datetime.fromtimestamp(now, zone)).timestamp()
+        return max(_seconds(word, now, zone), 0.0)
     except (ValueError, OverflowError):
         raise RequestError(f"{option} '{read.shown(text)}' cannot be read: {_FORMS}") from None
+
+
+def _seconds(word: str, now: float, zone: tzinfo | None) -> float:
+    """Raises ValueError, OverflowError."""
+    if _AGE.fullmatch(word):
+        pieces = _PIECE.findall(word)
+        return now - (sum(int(count) * _UNITS_S[unit] for count, unit in pieces) if pieces else int(word))
+    if word == "now":
+        return now
+    if found := _FROM_NOW.fullmatch(word):
+        return now - unit_seconds(found["count"], found["unit"] or "second")
+    return _moment(word, datetime.fromtimestamp(now, zone)).timestamp()
 
 
 def _moment(word: str, here: datetime) -> datetime:

@@ -105,6 +105,20 @@ def test_what_cannot_be_asked(served, query, words):
     assert served.ask("GET", "/v1/report?by=x")[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("asked", "since"),
+    [
+        ("since=999999999w", "1970-01-01T00:00:00Z"),
+        ("since=0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+        ("until=0001-01-01T00:00:00Z", "1969-12-25T00:00:00Z"),
+    ],
+)
+def test_however_long_ago(served, asked, since):
+    """No calendar goes back as far as a duration can."""
+    status, told = served.ask("GET", f"/v1/report?{asked}")
+    assert (status, told["since"]) == (200, since)
+
+
 def test_without_names_others_are_one(served):
     for who in (ANN, BOB, Caller(70003, "carol")):
         ran(served, who, 1, 10, 2, account=f"of-{who.user}")
