@@ -36,7 +36,7 @@ def report(context: Context, caller: Caller, query: Mapping[str, str]) -> Json:
         raise RequestError(f"--by {by!r} is not known", f"one of {', '.join(BY)}")
     now = clock.now()
     since, until = moments_asked(query)
-    until = min(until or now, now)
+    until = now if until is None else min(until, now)
     stretch = Stretch(until - WEEK_S if since is None else since, until)
     refuse_nothing(stretch.since, stretch.until)
     sight = sight_of(context, caller)
