@@ -10,7 +10,7 @@ import click
 
 import mgpu
 from mgpu.cli.session import bad_request
-from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option, Reading, by_flag, split
+from mgpu.cli.syntax import GLOBAL_OPTIONS, MOST_NUMBER, Argument, Command, Group, Option, Reading, by_flag, split
 from mgpu.client.http import MasterError
 
 
@@ -74,7 +74,7 @@ def _option(option: Option, **more: Any) -> click.Option:
     names = [*option.flags, option.key]
     if not option.metavar:
         return click.Option(names, is_flag=True, default=False, help=option.help, **more)
-    kind = click.STRING if option.least is None else click.IntRange(option.least)
+    kind = click.STRING if option.least is None else click.IntRange(option.least, MOST_NUMBER)
     return click.Option(
         names, metavar=option.metavar, type=kind, multiple=option.repeated, help=option.help, default=None, **more
     )

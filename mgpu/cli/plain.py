@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Group, Option, Reading, by_flag, split
+from mgpu.cli.syntax import GLOBAL_OPTIONS, MOST_NUMBER, Argument, Group, Option, Reading, by_flag, split
 from mgpu.lean_typing import Any
 
 
@@ -79,7 +79,7 @@ def _take_option(rest: list[str], options: Mapping[str, Option], told: dict[str,
 
 
 def _whole_number(text: str, least: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) < least:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18 or not least <= int(text) <= MOST_NUMBER:
         raise NotPlain
     return int(text)
 

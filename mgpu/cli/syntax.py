@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mgpu.cli.session import Session, bad_request
 from mgpu.lean_typing import Any
 
+MOST_NUMBER = 999_999_999  # 31 years in seconds, and more than there are jobs, lines or ports: no clock breaks at it
+
 
 class Option:
     """`flags`: "-G --gpus"; `metavar` "" = a switch. `key`: its name in the function, else the last flag's. `least`: it

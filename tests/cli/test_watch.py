@@ -153,6 +153,8 @@ def test_what_is_wrong_from_the_start_is_told_as_without_it(peer: Peer, mgpu: Ca
     peer.answers["GET", "/v1/nodes"] = {"nodes": []}
     assert mgpu("nodes", "gpu99", "-i", "3") == (1, "", "mgpu: there is no node 'gpu99': mgpu nodes lists them\n")
     assert mgpu("nodes", "-i", "0").status == 2
+    assert mgpu("queue", "-i", "9" * 17).status == 2
+    assert mgpu("dial-stdio", "--silence", "9" * 20).status == 2
 
 
 def blocks(process: subprocess.Popen[bytes], number: int) -> list[bytes]:
