@@ -28,13 +28,16 @@ SWITCH_S = 0.0005  # from a thread that reads what a job writes to the one that 
 
 @command(
     Option("--theme", "NAME", f"Its colours: {', '.join(THEMES)} (as with NO_COLOR)."),
+    Option("--no-mouse", "", "Leaves the mouse to the terminal: it selects text as ever."),
     Option("--web", "", "In a browser, on this machine and for you alone."),
     Option("--port", "P", "--web: at this port, instead of any that is free. Else of the master.", least=0),
     Option("--host", "ADDRESS", "--web: at this loopback address. Else of the master."),
     has_json=False,
     examples=EXAMPLES,
 )
-def top(session: Session, /, theme: str | None, web: bool, port: int | None, host: str | None) -> int:
+def top(
+    session: Session, /, theme: str | None, no_mouse: bool, web: bool, port: int | None, host: str | None
+) -> int:
     """Watch nodes, GPUs and the queue, and act on jobs, until q is pressed."""
     if theme is not None and theme not in THEMES:
         raise bad_request(f"--theme {theme!r} is not known", f"one of {', '.join(THEMES)}")
@@ -58,7 +61,7 @@ def top(session: Session, /, theme: str | None, web: bool, port: int | None, hos
     name = session.elsewhere() or os.uname().nodename
     monitor = Monitor(source, theme or "", name, driver=None if in_browser else TerminalDriver)
     sys.setswitchinterval(SWITCH_S)
-    monitor.run()
+    monitor.run(mouse=not no_mouse)
     return monitor.return_code or 0
 
 

@@ -187,10 +187,10 @@ def test_without_a_terminal_it_does_not_begin(cluster: Cluster) -> None:
 class BareTerminal:
     """One that nobody draws: it can go away, or take nothing any more."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *words: str) -> None:
         self.process_id, self.fd = pty.fork()
         if self.process_id == 0:
-            os.execve(sys.executable, [*map(str, cluster.argv(["top"]))], {**cluster.environ, "TERM": "xterm-256color"})
+            os.execve(sys.executable, [*map(str, cluster.argv(["top", *words]))], {**cluster.environ, "TERM": "xterm-256color"})
         self.shown = b""
         until("a picture", lambda: self.read() and b"node002" in self.shown)
 
@@ -204,6 +204,14 @@ def test_a_terminal_that_went_away_ends_it(cluster: Cluster) -> None:
     terminal = BareTerminal(cluster)
     os.close(terminal.fd)
     assert code_of(terminal.process_id) == 128 + signal.SIGHUP
+
+
+def test_the_mouse_is_left_to_the_terminal_on_wish(cluster: Cluster) -> None:
+    for words, asked_for in ((), True), (("--no-mouse",), False):
+        terminal = BareTerminal(cluster, *words)
+        assert (b"\x1b[?1000h" in terminal.shown) == asked_for
+        os.close(terminal.fd)
+        assert code_of(terminal.process_id) == 128 + signal.SIGHUP
 
 
 def test_a_terminal_that_takes_nothing_does_not_keep_it(cluster: Cluster) -> None:
