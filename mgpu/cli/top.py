@@ -35,9 +35,7 @@ SWITCH_S = 0.0005  # from a thread that reads what a job writes to the one that 
     has_json=False,
     examples=EXAMPLES,
 )
-def top(
-    session: Session, /, theme: str | None, no_mouse: bool, web: bool, port: int | None, host: str | None
-) -> int:
+def top(session: Session, /, theme: str | None, no_mouse: bool, web: bool, port: int | None, host: str | None) -> int:
     """Watch nodes, GPUs and the queue, and act on jobs, until q is pressed."""
     if theme is not None and theme not in THEMES:
         raise bad_request(f"--theme {theme!r} is not known", f"one of {', '.join(THEMES)}")

@@ -16,6 +16,11 @@ DEFAULT = "mgpu-dark"
 NAMELESS = ("", "dumb", "unknown")  # values of TERM that name no terminal
 DUMB = (*NAMELESS, "vt52", "vt100", "vt102", "vt220")  # and those that name one without colours
 LEAST_TERM = "vt100"
+# Letters that old terminals lack, also those of the library (scroll bars). Arrows are names of keys, and stay.
+PLAIN_LETTERS = str.maketrans(
+    {"…": "~", "“": '"', "”": '"', "·": "-", "▌": "|", "▐": "|", "▔": "-", "▁": "_", "🔎": "? "}
+    | dict.fromkeys("▂▃▄▅▆▇█", "|")
+)
 
 
 def tones(ok: str, wait: str, ours: str, others: str, bad: str, dim: str, mark: str) -> dict[str, str]:
@@ -72,11 +77,16 @@ def fitting(name: str, environ: Mapping[str, str]) -> str:
 
 
 class Colourless(LineFilter):
-    """Leaves bold and reverse, and the terminal's own two colours."""
+    """Leaves bold and reverse, the terminal's own two colours, and the letters that all of them have."""
 
     OWN = Style.from_color(RichColor.parse("default"), RichColor.parse("default"))
 
     def apply(self, segments: Sequence[Segment], background: Color) -> list[Segment]:
         return [
-            Segment(text, None if style is None else style + self.OWN, control) for text, style, control in segments
+            Segment(
+                text if text.isascii() else text.translate(PLAIN_LETTERS),
+                None if style is None else style + self.OWN,
+                control,
+            )
+            for text, style, control in segments
         ]

@@ -190,7 +190,8 @@ class BareTerminal:
     def __init__(self, cluster: Cluster, *words: str) -> None:
         self.process_id, self.fd = pty.fork()
         if self.process_id == 0:
-            os.execve(sys.executable, [*map(str, cluster.argv(["top", *words]))], {**cluster.environ, "TERM": "xterm-256color"})
+            line = [*map(str, cluster.argv(["top", *words]))]
+            os.execve(sys.executable, line, {**cluster.environ, "TERM": "xterm-256color"})
         self.shown = b""
         until("a picture", lambda: self.read() and b"node002" in self.shown)
 

@@ -64,6 +64,7 @@ def test_plain_has_no_colours_and_the_cursor_can_be_seen(master: StandIn, keys: 
             await settled(pilot)
             text = sent(pilot)
             assert "38;2" not in text and "48;2" not in text and "38;5" not in text
+            assert {letter for letter in text if not letter.isascii()} <= set("↓↑←→")  # keys, and the order
             if not keys:
                 assert ">        1 train-1 " in "\n".join(strip.text for strip in strips_of(pilot))
                 assert monitor(pilot).queue.rows.has_focus
