@@ -135,7 +135,18 @@ def test_each_tab_has_a_monitor_that_ends_with_it(web: Start) -> None:
     asyncio.run(course())
 
 
-@pytest.mark.parametrize("nonsense", ["{", "[]", '{"a": 1}', '["resize", {}]', '["stdin"]', '["stdin", 7]'])
+NONSENSE = [
+    "{",
+    "[]",
+    '{"a": 1}',
+    '["resize", {}]',
+    '["resize", {"width": "x", "height": 1}]',
+    '["stdin"]',
+    '["stdin", 7]',
+]
+
+
+@pytest.mark.parametrize("nonsense", [*NONSENSE, '["resize", {"width": 1e999, "height": 1}]', "[" * 100_000])
 def test_a_message_that_no_page_sends_ends_that_tab_alone(web: Start, nonsense: str) -> None:
     served = web()
     tabs = Tabs(served)

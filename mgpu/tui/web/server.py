@@ -56,6 +56,10 @@ class Tab(AppService):
         self.process = await super()._open_app_process(width, height)
         return self.process
 
+    async def set_terminal_size(self, width: int, height: int) -> None:
+        """Raises TypeError, ValueError and OverflowError for what is no size."""
+        await super().set_terminal_size(_bounded(int(width)), _bounded(int(height)))
+
     async def end(self) -> None:
         """It is asked to, then told to, then killed."""
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
@@ -188,7 +192,7 @@ class WebMonitor(Server):
             await stream.prepare(request)
             await tab.start(_cells(request, "width", 80), _cells(request, "height", 24))
             await self._process_messages(stream, tab)
-        except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
+        except (AssertionError, AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError):
             await stream.close()  # what came is none of the page's messages
         except ConnectionError:
             pass  # the tab is gone
@@ -203,7 +207,11 @@ async def _close(stream: web.WebSocketResponse) -> None:
 
 
 def _cells(request: web.Request, side: str, usual: int) -> int:
-    return min(max(to_int(request.query.get(side, ""), usual), 1), MOST_CELLS)
+    return _bounded(to_int(request.query.get(side, ""), usual))
+
+
+def _bounded(cells: int) -> int:
+    return min(max(cells, 1), MOST_CELLS)
 
 
 def policy(nonce: str, host: str) -> str:
