@@ -51,6 +51,7 @@ def top(session: Session, /, theme: str | None, no_mouse: bool, web: bool, port:
     session.master().reach()
     from mgpu.tui.app import Monitor
     from mgpu.tui.source import Source
+    from mgpu.tui.wishes import untold
 
     source = Source(session.location())
     source.status()  # what is wrong with the two of us is told as by any other command
@@ -60,6 +61,8 @@ def top(session: Session, /, theme: str | None, no_mouse: bool, web: bool, port:
     monitor = Monitor(source, theme or "", name, driver=None if in_browser else TerminalDriver)
     sys.setswitchinterval(SWITCH_S)
     monitor.run(mouse=not no_mouse)
+    for words in untold():
+        say(words)
     return monitor.return_code or 0
 
 

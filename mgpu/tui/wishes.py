@@ -6,13 +6,16 @@ Each wish is about a job's number or a node's name, taken when its key was press
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from textual.app import App
 
 from mgpu.client.http import MasterError
+from mgpu.clock import monotonic
 from mgpu.tui.cells import shown
 from mgpu.tui.dialogs import Ask, Confirm
 from mgpu.tui.source import VERBS, Source
@@ -111,24 +114,55 @@ def resumed(answer: Any) -> str:
     return f"{answer.get('node_id')} {done}" + (f"; {count(len(left), 'GPU')} still drained" if left else "")
 
 
+class Errand(threading.Thread):
+    """A wish on its way, in a thread of its own: what is asked for the screen may hang by the dozen and hold up none.
+    `words` and `severity`: what came of it, once it has ended."""
+
+    under_way: ClassVar[dict[Errand, None]] = {}  # those of which nothing was told yet
+
+    def __init__(self, title: str, do: Callable[[], Any], told: Callable[[Any], str]) -> None:
+        super().__init__(name=title, daemon=True)
+        self.title = title
+        self.sent = f"{title}: sent; the master has not answered yet"
+        self.words, self.severity = self.sent, "warning"
+        self._do, self._told = do, told
+        self._loop, self.over = asyncio.get_running_loop(), asyncio.Event()
+        self.under_way[self] = None
+
+    def run(self) -> None:
+        try:
+            self.words, self.severity = self._told(self._do()), "information"
+        except MasterError as error:
+            self.words, self.severity = f"{self.title}: {error.told}", "error"
+        except OSError as error:
+            self.words, self.severity = f"{self.title}: {error.strerror or error}", "error"
+        with suppress(RuntimeError):  # the monitor has ended meanwhile
+            self._loop.call_soon_threadsafe(self.over.set)
+
+
+def untold() -> list[str]:
+    """What came of wishes that were on their way when the monitor ended. Some time is left to them: none may be lost
+    without a word."""
+    deadline = monotonic() + SLOW_S
+    for errand in Errand.under_way:
+        errand.join(max(deadline - monotonic(), 0.0))
+    return [shown(errand.words) for errand in Errand.under_way]
+
+
 def carry_out(
     app: App[Any], title: str, do: Callable[[], Any], told: Callable[[Any], str], done: Callable[[], None]
 ) -> None:
     """The refusal is told in the words of whoever refused."""
 
     async def work() -> None:
-        doing = asyncio.ensure_future(asyncio.to_thread(do))
-        ended, _ = await asyncio.wait([doing], timeout=SLOW_S)
-        if not ended:
-            tell(app, f"{title}: sent; the master has not answered yet", "warning")
-        try:
-            answer = await doing
-        except MasterError as error:
-            tell(app, f"{title}: {error.told}", "error")
-        except OSError as error:
-            tell(app, f"{title}: {error.strerror or error}", "error")
-        else:
-            tell(app, told(answer))
+        errand = Errand(title, do, told)
+        errand.start()
+        over = asyncio.ensure_future(errand.over.wait())
+        if not (await asyncio.wait([over], timeout=SLOW_S))[0]:
+            tell(app, errand.sent, "warning")
+        await over
+        tell(app, errand.words, errand.severity)
+        del Errand.under_way[errand]
         done()
 
     app.run_worker(work(), name=title)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mgpu.tui.dialogs import Confirm
-from mgpu.tui.wishes import drained, named, resumed
+from mgpu.tui.threads import MOST
+from mgpu.tui.wishes import Errand, drained, named, resumed, untold
 from tests.tui.screen import monitor, notices, opened, press, settled, text_of, until
 from tests.tui.stand_in import StandIn, job
 
@@ -64,6 +65,45 @@ def test_a_master_that_does_not_answer_is_told_of_and_keys_go_on(
             hanging.set()
             await until(pilot, lambda: len(notices(pilot)) > 1)
             assert "Hold job 1: " in notices(pilot)[1] and "did not answer" in notices(pilot)[1]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_wish_that_is_on_its_way_when_the_monitor_ends_is_told_of(
+    master: StandIn, monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    master.answers["POST", "/v1/cancel"] = hanging = threading.Event()
+    monkeypatch.setattr(Errand, "under_way", {})
+
+    async def run() -> None:
+        async with opened(master) as pilot:
+            await press(pilot, "c", "y")
+            master.wait_for("POST", "/v1/cancel")
+
+    asyncio.run(run())
+    if answered:
+        hanging.set()
+        [words] = untold()
+        assert words.startswith("Cancel job 1: ") and "did not answer" in words
+    else:
+        monkeypatch.setattr("mgpu.tui.wishes.SLOW_S", 0.01)
+        assert untold() == ["Cancel job 1: sent; the master has not answered yet"]
+        hanging.set()
+    assert len(master.bodies("POST", "/v1/cancel")) == 1
+
+
+def test_requests_that_hang_by_the_dozen_hold_up_no_wish(master: StandIn) -> None:
+    hanging = threading.Event()
+
+    async def run() -> None:
+        async with opened(master) as pilot:
+            others = [asyncio.ensure_future(asyncio.to_thread(hanging.wait)) for _ in range(MOST)]
+            await press(pilot, "c", "y")
+            await until(pilot, lambda: notices(pilot))
+            assert notices(pilot) == ["Job 1 cancelled"]
+            hanging.set()
+            await asyncio.gather(*others)
 
     asyncio.run(run())
 
