@@ -48,6 +48,8 @@ def top(session: Session, /, theme: str | None, no_mouse: bool, web: bool, port:
         raise bad_request("top needs a terminal", "mgpu queue and mgpu nodes tell the same to a file or a pipe")
     if not in_browser and not os.isatty(2):  # where Textual draws
         os.dup2(1, 2)
+    if sys.__stderr__ is None:  # it was closed
+        sys.stderr = sys.__stderr__ = os.fdopen(2, "w", closefd=False)  # type: ignore[misc]
     session.master().reach()
     from mgpu.tui.app import Monitor
     from mgpu.tui.source import Source

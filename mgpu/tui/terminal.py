@@ -137,14 +137,18 @@ class TerminalDriver(LinuxDriver):
             self._own_loop.call_later(LOOK_S, self._look)
 
     def _run_input_thread(self) -> None:
-        """A terminal that is gone is no error to tell of; all others go Textual's way."""
+        """A terminal that is gone is no error to tell of, and neither are bytes that are no UTF-8, as terminals of
+        another encoding and pasted files have them: those are no keys. All others go Textual's way."""
         reading = self.run_input_thread
 
         def read() -> None:
-            try:
-                reading()
-            except OSError:  # EIO: nobody has the other end any more
-                self._end(GONE)
+            while True:
+                try:
+                    return reading()
+                except UnicodeDecodeError:
+                    continue
+                except OSError:  # EIO: nobody has the other end any more
+                    return self._end(GONE)
 
         self.run_input_thread = read  # type: ignore[method-assign]
         try:
