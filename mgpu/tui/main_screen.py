@@ -28,7 +28,7 @@ from mgpu.tui.totals import Totals
 from mgpu.tui.wishes import tell
 
 FOLLOW_S = 0.25  # the cursor rests so long before the details follow it
-TICK_S = 1.0
+TICK_S = 2.0  # as often as there is news: each line that is drawn anew costs those who leave it open all day
 
 
 class Main(Settling, Screen[None]):

@@ -8,7 +8,7 @@ from typing import Any
 
 from mgpu.tui.cells import Cell, fitted
 from mgpu.tui.columns import GAP, Column
-from mgpu.wording.figures import duration, epoch, in_local_time, local_time
+from mgpu.wording.figures import duration, epoch, in_local_time, local_time, roughly
 from mgpu.wording.jobs import expected_on, idle_words, place_or_reason, placed, ran_for, shown_id, why
 
 Job = dict[str, Any]
@@ -93,11 +93,16 @@ def _state(job: Job, _now: float) -> Cell:
 
 
 def _time(job: Job, now: float) -> Cell:
-    """How long it runs or ran; of one that waits, how long it does, in the colour of waiting."""
+    """How long it runs or ran; of one that waits, roughly how long it does, in the colour of waiting."""
     if job.get("state") == "PENDING":
         since = epoch(job.get("submit_time"))
-        return Cell("" if since is None else duration(now - since), "wait")
+        return Cell("" if since is None else waited(now - since), "wait")
     return Cell(duration(ran_for(job, now)))
+
+
+def waited(seconds: float) -> str:
+    """By the minute: a long queue of which each line changed with each second would never be at rest."""
+    return duration(seconds) if seconds < 60 else roughly(seconds)
 
 
 def _exit(job: Job, _now: float) -> Cell:

@@ -29,6 +29,14 @@ def duration(seconds: float) -> str:
     return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
 
 
+def roughly(seconds: float) -> str:
+    """Where seconds say nothing: 43 min, 5 h, 3 days."""
+    minutes = max(int(seconds) // 60, 0)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} days"
+
+
 def local_time(text: str | None) -> str:
     """An ISO 8601 time in the reader's own zone, to the second."""
     when = epoch(text)

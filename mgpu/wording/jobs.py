@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 
 from mgpu.lean_typing import Any
-from mgpu.wording.figures import count, epoch, gpu_label, local_time, ranges
+from mgpu.wording.figures import count, epoch, gpu_label, local_time, ranges, roughly
 from mgpu.wording.letters import clean
 
 CANCELLED_BY_ANOTHER = 143
@@ -228,12 +228,7 @@ def ended_state(job: dict[str, Any]) -> str:
 def idle_words(job: dict[str, Any], now: float) -> str:
     """Of one that holds GPUs and does nothing with them: `idle 43 min`; "" = nobody says that."""
     since = epoch(job.get("idle_since"))
-    if since is None:
-        return ""
-    minutes = max(int(now - since) // 60, 0)
-    if minutes < 120:
-        return f"idle {minutes} min"
-    return f"idle {minutes // 60} h" if minutes < 48 * 60 else f"idle {minutes // 1440} days"
+    return "" if since is None else f"idle {roughly(now - since)}"
 
 
 def place_or_reason(job: dict[str, Any]) -> str:

@@ -119,6 +119,17 @@ def test_only_the_time_of_a_line_changes_with_the_clock() -> None:
     assert "2:01" in text(later)
 
 
+def test_how_long_a_job_waits_is_told_by_the_minute() -> None:
+    assert [*map(queue_rows.waited, (7, 59, 60, 119, 3600, 86400))] == [
+        "0:07",
+        "0:59",
+        "1 min",
+        "1 min",
+        "60 min",
+        "24 h",
+    ]
+
+
 def test_how_long_a_job_is_idle_changes_with_the_clock_too() -> None:
     found = shares(queue_rows.QUEUE, 100)
     one = {**job(1, 1), "idle_since": moment(NOW - 60)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgpu.wording.figures import duration, ranges
+from mgpu.wording.figures import duration, ranges, roughly
 from mgpu.wording.letters import clean, cut, width_of
 
 
@@ -25,6 +25,9 @@ def test_nothing_steers_the_terminal(value: str | None, shown: str) -> None:
 def test_small_forms() -> None:
     seconds = (0, 59.9, 61, 3600, 90061)
     assert list(map(duration, seconds)) == ["0:00", "0:59", "1:01", "1:00:00", "1-01:01:01"]
+    minute, hour = 60, 3600
+    amounts = (-5, 59, 43 * minute, 119 * minute, 2 * hour, 47 * hour, 50 * hour)
+    assert [*map(roughly, amounts)] == ["0 min", "0 min", "43 min", "119 min", "2 h", "47 h", "2 days"]
     assert ranges([5, 0, 1, 2]) == "0-2,5"
     assert [cut("模型模型", n) for n in (8, 7, 4, 1)] == ["模型模型", "模型模…", "模…", "…"]
 
