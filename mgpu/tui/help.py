@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -26,12 +27,13 @@ LETTERS = """
 """
 
 
-def help_lines() -> str:
+def help_lines(places: Sequence[str] = ()) -> str:
+    """The keys of these places, else of all, and what letters mean."""
     width = max(len(key.shown) for key in KEYS)
     lines: list[str] = []
-    for place, title in PLACES.items():
-        lines += [title, *(f"  {key.shown:{width}}  {key.help}" for key in KEYS if key.where == place), ""]
-    return "\n".join([*lines, "GPUs", LETTERS.strip("\n")])
+    for place in places or PLACES:
+        lines += [PLACES[place], *(f"  {key.shown:{width}}  {key.help}" for key in KEYS if key.where == place), ""]
+    return "\n".join(lines[:-1] if places else [*lines, "GPUs", LETTERS.strip("\n")])
 
 
 class Help(Settling, ModalScreen[None]):
@@ -41,9 +43,14 @@ class Help(Settling, ModalScreen[None]):
         Binding("k", "scroll('up')", show=False),
     ]
 
+    def __init__(self, *places: str) -> None:
+        super().__init__()
+        self._places = places
+
     def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="dialog help"):
-            yield Static(Content(help_lines()))
+        with VerticalScroll(classes="dialog help") as box:
+            box.border_subtitle = "Esc closes it"
+            yield Static(Content(help_lines(self._places)))
 
     def action_scroll(self, way: str) -> None:
         box = self.query_one(VerticalScroll)

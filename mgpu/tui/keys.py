@@ -58,7 +58,7 @@ KEYS = (
     Key("log", "n", "n", "next(True)", "", "the one before it that is sought"),
     Key("log", "N", "N", "next(False)", "", "the next one that is sought"),
     Key("log", "w", "w", "fold", "Fold", "fold long lines, or scroll to the side"),
-    Key("log", "right_square_bracket", "]", "rank(1)", "", "the next rank alone, then all of them"),
+    Key("log", "right_square_bracket", "]", "rank(1)", "Rank", "the next rank alone, then all of them"),
     Key("log", "left_square_bracket", "[", "rank(-1)", "", "the rank before"),
     Key("app", "y", "y", "copy", "", "copy the job's number or the node's name", "Copy the number or name"),
     Key("app", "escape", "Esc", "close", "", "close the details; then drop the filters"),

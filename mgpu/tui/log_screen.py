@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from mgpu.tui.help import Help
 from mgpu.tui.key_line import KeyLine
 from mgpu.tui.log_view import LogView
 from mgpu.tui.settling import Settling
@@ -16,6 +17,7 @@ from mgpu.tui.source import Source
 
 class LogScreen(Settling, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help"),
         Binding("q", "dismiss", "Back"),
         Binding("escape", "dismiss", "Back", show=False),
     ]
@@ -27,6 +29,9 @@ class LogScreen(Settling, Screen[None]):
     def compose(self) -> ComposeResult:
         yield LogView(self._source)
         yield KeyLine()
+
+    def action_help(self) -> None:
+        self.app.push_screen(Help("log", "lines"))
 
     def on_mount(self) -> None:
         self.query_one(LogView).show(self._job_id)

@@ -137,10 +137,9 @@ class LogView(Vertical):
         feed, lines = self._feed, self.lines
         if feed is None:
             return [Cell("")]
+        which = f"log of job {self._job_id}"
         if lines.ranks > 1:
-            which = f"log of rank {self._rank} of {lines.ranks}" if self._rank is not None else "log of all ranks"
-        else:
-            which = "log"
+            which += ", all ranks" if self._rank is None else f", rank {self._rank} of {lines.ranks}"
         cells = [Cell(which, "head"), Cell(f"  {self._place_words()}", "" if lines.following else "mark")]
         if feed.refused:
             cells.append(Cell(f"  {feed.refused}", "bad"))

@@ -171,7 +171,7 @@ async def folds(pilot: Pilot[None], lines: LogLines, name: str) -> None:
 
 @of("log", "rank(1)")
 async def goes_to_the_next_rank(pilot: Pilot[None], lines: LogLines, name: str) -> None:
-    for head in ("log of rank 0 of 2", "log of rank 1 of 2", "log of all ranks"):
+    for head in ("job 17, rank 0 of 2", "job 17, rank 1 of 2", "job 17, all ranks"):
         await press(pilot, name)
         await until_shown(pilot, head)
         await until(pilot, lambda: lines.line_count() == 100, "all of it")
@@ -180,5 +180,5 @@ async def goes_to_the_next_rank(pilot: Pilot[None], lines: LogLines, name: str) 
 @of("log", "rank(-1)")
 async def goes_to_the_rank_before(pilot: Pilot[None], lines: LogLines, name: str) -> None:
     await press(pilot, name)
-    await until_shown(pilot, "log of rank 1 of 2")
+    await until_shown(pilot, "log of job 17, rank 1 of 2")
     await until(pilot, lambda: lines.line_count() == 100, "all of it")

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from mgpu.tui.dialogs import Ask, Confirm
 from mgpu.tui.help import Help
 from mgpu.tui.keys import KEYS, Key
-from tests.tui.screen import monitor, notices, opened, press, settled, text_of, until
+from tests.tui.screen import lines_of, monitor, notices, opened, press, settled, text_of, until
 from tests.tui.stand_in import StandIn
 
 Test = Callable[[Pilot[None], StandIn, str], Awaitable[None]]
@@ -165,6 +165,11 @@ async def acts(pilot: Pilot[None], master: StandIn, name: str, path: str, questi
 @of("queue", "log")
 async def follows_the_log(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, "j", name)
+    assert pilot.app.screen.id == "log"
+    assert "? Help" in lines_of(pilot)[-1] and "log of job 2" in text_of(pilot)
+    await press(pilot, "question_mark")
+    assert "show what comes, as it comes" in text_of(pilot) and "cancel" not in text_of(pilot)
+    await press(pilot, "escape")
     assert pilot.app.screen.id == "log"
 
 

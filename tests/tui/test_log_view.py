@@ -73,7 +73,7 @@ def test_it_shows_what_is_written_as_it_is_written(peer: Peer) -> None:
             assert [segment.style.color.number for segment in step if segment.text == "step 1"] == [2]  # type: ignore[union-attr]
             last.set()
             await until_shown(pilot, "- job 17 COMPLETED, exit 0")
-            await until_shown(pilot, "log  ended")
+            await until_shown(pilot, "log of job 17  ended")
 
     asyncio.run(look())
     assert "tail=10000" in next(path for path in peer.paths() if "/stream" in path)
@@ -108,7 +108,7 @@ def test_it_follows_until_somebody_scrolls_up_and_again_when_told_to(peer: Peer)
             await pilot.press("pageup", "down")
             await until_shown(pilot, "stopped at line 2 of")
             await pilot.press("G")
-            await until_shown(pilot, "log  follows")
+            await until_shown(pilot, "log of job 17  follows")
             stream[-1].set()
 
     asyncio.run(look())
@@ -212,9 +212,9 @@ def test_one_rank_or_all(peer: Peer) -> None:
         async with log_of(peer, both, one, both) as (pilot, _lines):
             await until_shown(pilot, "1  from 1")
             await until_shown(pilot, "0  from 0")
-            await until_shown(pilot, "log of all ranks")
+            await until_shown(pilot, "log of job 17, all ranks")
             await pilot.press("left_square_bracket")
-            await until_shown(pilot, "log of rank 1 of 2")
+            await until_shown(pilot, "log of job 17, rank 1 of 2")
             await until_shown(pilot, "alone")
             await pilot.press("right_square_bracket")
             await until_shown(pilot, "0  from 0")
