@@ -65,11 +65,12 @@ class Screen:
             signal.signal(signal.SIGTSTP, before)
 
     def draw(self, lines: list[str]) -> None:
-        """Nothing is sent when it looks as it did."""
+        """Nothing is sent when it looks as it did. What stood there is wiped before a line and not behind it: behind
+        one that is as wide as the terminal, the cursor is on its last letter still."""
         size = os.get_terminal_size(1)
         columns, rows = terminal_columns() or size.columns, max(size.lines, 1)
-        shown = (fitted(line, columns) + END_OF_LINE for line in framed(lines, rows))
-        picture = HOME + "\r\n".join(shown) + END_OF_SCREEN
+        *shown, last = [fitted(line, columns) for line in framed(lines, rows)] or [""]
+        picture = HOME + "".join(f"{END_OF_LINE}{line}\r\n" for line in shown) + END_OF_SCREEN + last + HOME
         if picture != self._drawn:
             self._write(picture)
             self._drawn = picture

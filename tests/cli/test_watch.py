@@ -47,9 +47,8 @@ class Seen:
 
     def pictures(self) -> list[list[str]]:
         """Those that are whole, as lines without what steers the terminal."""
-        drawn = [one.partition(END_OF_SCREEN) for one in self.text.split(HOME)[1:]]
-        whole = [picture for picture, end, _ in drawn if end and END_OF_LINE in picture]
-        return [re.split(r"\r+\n", re.sub(r"\x1b\[[0-9;]*[mK]", "", picture)) for picture in whole]
+        whole = [one for one in self.text.split(HOME)[1:-1] if END_OF_LINE in one]
+        return [re.split(r"\r+\n", re.sub(r"\x1b\[[0-9;]*[mKJ]", "", picture)) for picture in whole]
 
     def shows(self, text: str) -> Callable[[], bool]:
         return lambda: bool(self.pictures()) and text in "\n".join(self.pictures()[-1])
@@ -91,6 +90,18 @@ def test_the_screen_is_drawn_over_in_place_and_left_as_it_was(peer: Peer, seen: 
     assert watched.end(signal.SIGINT) == 130
     watched.until(lambda: watched.text.endswith(LEAVE))
     assert termios.tcgetattr(watched.theirs) == watched.before
+
+
+def test_nothing_is_wiped_behind_a_line_which_may_be_as_wide_as_the_terminal(
+    peer: Peer, seen: Callable[..., Seen]
+) -> None:
+    queue_of(peer, 1, 2, detail="x" * 200, reason="Looking")
+    watched = seen("queue", "--watch")
+    watched.until(watched.shows("    2  "))
+    assert [len(line) for line in watched.pictures()[-1][2:]] == [80, 80]
+    lines = re.split(r"\r+\n", watched.text.split(HOME)[2])
+    assert [line[:3] for line in lines] == [*[END_OF_LINE] * 3, END_OF_SCREEN]
+    assert not any(END_OF_LINE in line[3:] or END_OF_SCREEN in line[3:] for line in lines)
 
 
 def test_it_fits_the_terminal_and_follows_its_size(peer: Peer, seen: Callable[..., Seen]) -> None:
