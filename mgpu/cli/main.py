@@ -128,7 +128,7 @@ def run(words: list[str]) -> int:
         # As a program ended by SIGPIPE; nothing may be flushed into that pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
-    except (LookupError, TypeError, ValueError) as error:
+    except http.UNREADABLE as error:
         if not http.other_versions:
             raise  # a fault of ours
         told = unreadable(error)

@@ -16,7 +16,7 @@ from mgpu.cli.screen import Screen, can_be_drawn_on
 from mgpu.cli.session import Session
 from mgpu.cli.signals import Raised, Signals, raising
 from mgpu.cli.text import colourful
-from mgpu.client.http import MasterError
+from mgpu.client.http import UNREADABLE, MasterError
 from mgpu.client.master import Master
 from mgpu.lean_typing import Any, NoReturn
 from mgpu.wording.figures import duration, in_local_time
@@ -82,6 +82,8 @@ class Watching:
                 news = self._news.pop()
                 if isinstance(news, MasterError):
                     self._fail(news)
+                elif isinstance(news, Exception):
+                    raise news
                 else:
                     self._take(news)
             if ready or late:
@@ -94,10 +96,10 @@ class Watching:
         def ask() -> None:
             try:
                 self._news.append(self._chosen(master.call("GET", self._path)))
-            except MasterError as error:
-                self._news.append(error)
             except OSError as error:
                 self._news.append(MasterError("error", f"{error.filename or 'system'}: {error.strerror or error}"))
+            except (MasterError, *UNREADABLE) as error:  # what cannot be read is told by `run`, as of any command
+                self._news.append(error)
             os.write(self._heard, b".")
 
         self._asking = True

@@ -43,6 +43,8 @@ EXIT_CODES = {
 EXIT_CODES_BY_STATUS = {400: 2, 401: 77, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
 
+# What comes of an answer that is not as it should be, where it is read.
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 other_versions: list[str] = []  # of the master that answered last, if it is not ours
 
 LONGEST_LINE, SHOWN = 4000, 400  # letters of what is said
@@ -313,7 +315,7 @@ def raise_for_error(response: Response) -> None:
     try:
         error = json.loads(response.body)["error"]
         code, message, hint = str(error["code"]), str(error["message"]), str(error.get("hint", ""))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except UNREADABLE:
         code, message, hint = "error", f"the master answered HTTP status {response.status}", "see its log"
     exit_code = EXIT_CODES.get(code, EXIT_CODES_BY_STATUS.get(response.status, 1))
     raise MasterError(code, message, hint, exit_code)

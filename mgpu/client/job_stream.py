@@ -11,7 +11,7 @@ import select
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from mgpu.client.http import MasterError, NoMaster, with_query
+from mgpu.client.http import UNREADABLE, MasterError, NoMaster, with_query
 from mgpu.client.master import Master
 from mgpu.client.stdin import Stdin
 from mgpu.client.websocket import BINARY, StreamClosed, WebSocket
@@ -175,7 +175,7 @@ class JobStream:
             body = json.loads(payload)
             name = str(body["event"])
             self._learn(name, body)
-        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        except UNREADABLE as error:
             raise MasterError("error", "the master sent an event that is not one", "is it of this version?") from error
         return Event(name, body)
 

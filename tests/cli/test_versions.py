@@ -32,6 +32,14 @@ def test_an_answer_that_cannot_be_read_is_a_line(peer: Peer, mgpu: Command) -> N
     )
 
 
+@pytest.mark.parametrize("answer", [[], None, {"job_id": 1, "state": "PENDING", "submit_time": 1e999}])
+def test_whatever_it_is(peer: Peer, mgpu: Command, answer: object) -> None:
+    peer.answers["GET", "/v1/jobs/1"] = (200, answer, OTHER)
+    done = mgpu("show", "job", "1")
+    assert (done.status, done.out) == (69, "")
+    assert "cannot be read by this" in done.err
+
+
 def test_of_the_same_version_it_is_a_fault_that_is_shown_whole(peer: Peer, mgpu: Command) -> None:
     peer.answers["GET", "/v1/jobs"] = {"tasks": []}
     with pytest.raises(KeyError):

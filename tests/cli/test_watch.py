@@ -131,6 +131,17 @@ def test_a_master_that_is_gone_is_told_and_comes_back(peer: Peer, seen: Callable
     assert watched.end(signal.SIGTERM) == 143
 
 
+def test_an_answer_of_another_version_ends_it_with_a_line(peer: Peer, seen: Callable[..., Seen]) -> None:
+    """In whatever thread that is seen."""
+    peer.answers["GET", "/v1/nodes"] = {"nodes": [{"node_id": "gpu01", "state": "UP", "gpus": [], "reason": ""}]}
+    watched = seen("nodes", "gpu01", "-i", "1")
+    watched.until(watched.shows("gpu01"))
+    peer.answers["GET", "/v1/nodes"] = (200, {"nodes": 5}, {"X-Mgpu-Version": "9.0"})
+    watched.until(lambda: "cannot be read by this" in watched.text)
+    assert watched.process.wait(20) == 69
+    assert "Traceback" not in watched.text
+
+
 def test_a_master_that_hangs_keeps_nobody(peer: Peer, seen: Callable[..., Seen]) -> None:
     queue_of(peer, 17)
     watched = seen("queue", "-i", "1")
