@@ -44,7 +44,6 @@ KEYS = (
     Key("nodes", "slash", "/", "search", "Find", "show only what holds these words, as you type", "Search the nodes"),
     Key("nodes", "d", "d", "drain", "Drain", "drain the node: nothing new starts there (asks why)", "Drain the node"),
     Key("nodes", "D", "D", "resume", "Resume", "use the node again that was drained", "Resume the node"),
-    Key("nodes", "b", "b", "bars", "Bars", "a bar per GPU, or a line per node", "Bars per GPU, or a line per node"),
     Key("lines", "down,j", "j ↓", "scroll('down')", "", "one line down"),
     Key("lines", "up,k", "k ↑", "scroll('up')", "", "one line up"),
     Key("lines", "pagedown,space,ctrl+f", "PgDn", "scroll('page_down')", "", "a page down"),
@@ -60,6 +59,7 @@ KEYS = (
     Key("log", "w", "w", "fold", "Fold", "fold long lines, or scroll to the side"),
     Key("log", "right_square_bracket", "]", "rank(1)", "Rank", "the next rank alone, then all of them"),
     Key("log", "left_square_bracket", "[", "rank(-1)", "", "the rank before"),
+    Key("app", "b", "b", "bars", "Bars", "of nodes a bar per GPU, or a line per node", "Nodes: bars per GPU, or lines"),
     Key("app", "y", "y", "copy", "", "copy the job's number or the node's name", "Copy the number or name"),
     Key("app", "escape", "Esc", "close", "", "close the details; then drop the filters"),
     Key("app", "ctrl+p", "^p", "app.command_palette", "", "all that can be done, and the themes, to choose from"),
@@ -68,10 +68,10 @@ KEYS = (
     Key("app", "q,ctrl+c", "q ^c", "app.quit", "Quit", "quit; jobs run on"),
 )
 PLACES = {
-    "app": "Everywhere",
-    "rows": "In a list",
     "queue": "In the queue",
     "nodes": "Among the nodes",
+    "app": "Everywhere",
+    "rows": "In a list",
     "lines": "In details and logs",
     "log": "In a log",
 }

@@ -217,6 +217,9 @@ class Main(Settling, Screen[None]):
         self.app.copy_to_clipboard(text)
         tell(self.app, f"{text} copied")
 
+    def action_bars(self) -> None:
+        self.nodes.turn_bars()
+
     def action_help(self) -> None:
         self.app.push_screen(Help())
 

@@ -172,7 +172,7 @@ class NodesPane(Pane):
         node = self.nodes.current
         return None if node is None else str(node["node_id"])
 
-    def action_bars(self) -> None:
+    def turn_bars(self) -> None:
         """What is not shown now; from then on whatever room there is."""
         self.bars = self.nodes.compact
         self.post_message(self.Reshaped())

@@ -253,7 +253,7 @@ async def resumes(pilot: Pilot[None], master: StandIn, name: str) -> None:
     assert notices(pilot) == ["Resume gpu03: ann may not resume nodes: ask an admin"]
 
 
-@of("nodes", "bars")
+@of("app", "bars")
 async def draws_bars(pilot: Pilot[None], master: StandIn, name: str) -> None:
     assert "26/80G" not in text_of(pilot)
     await press(pilot, name)
