@@ -158,9 +158,10 @@ class QueuePane(Pane):
     # --- filters and order ---
 
     def searched(self, words: str) -> None:
+        """Without words, all come back, and the cursor stays on what was found."""
         self.wanted.search = words
         self.wanted.to_the_top()
-        self._ask_anew()
+        self._ask_anew(from_the_top=bool(words.strip()))
 
     def action_sort(self) -> None:
         self.wanted.sort_by_next()
@@ -181,7 +182,7 @@ class QueuePane(Pane):
     def action_mine(self) -> None:
         self.wanted.mine = not self.wanted.mine
         self.wanted.to_the_top()
-        self._ask_anew()
+        self._ask_anew(from_the_top=self.wanted.mine)
 
     def action_ended(self) -> None:
         self.wanted.ended = not self.wanted.ended

@@ -120,8 +120,11 @@ async def searches(pilot: Pilot[None], master: StandIn, name: str) -> None:
     assert monitor(pilot).details.open
     await press(pilot, "escape")
     assert not monitor(pilot).details.open and rows.total == 11
+    found = rows.current["job_id"]
     await press(pilot, "escape")
     await until(pilot, lambda: rows.total == 40)
+    await settled(pilot)
+    assert rows.current["job_id"] == found == 30
     await press(pilot, name, *"x1", "escape")
     assert rows.has_focus
     await until(pilot, lambda: rows.total == 40)
@@ -195,8 +198,10 @@ async def shows_mine(pilot: Pilot[None], master: StandIn, name: str) -> None:
     await press(pilot, name)
     await until(pilot, lambda: monitor(pilot).queue.rows.total == 10)
     assert "Queue 10 of 40 · mine" in text_of(pilot)
-    await press(pilot, name)
+    await press(pilot, "j", name)
     await until(pilot, lambda: monitor(pilot).queue.rows.total == 40)
+    await settled(pilot)
+    assert monitor(pilot).queue.rows.current["job_id"] == 8
 
 
 @of("queue", "user")
