@@ -40,9 +40,9 @@ def test_the_monitor_is_shown_and_hears_keys_and_asks_for_nothing_elsewhere(brow
     assert page.tell("document.title") == "mgpu top"
     assert "token" not in page.tell("location.href") and page.tell("document.cookie") == ""
     page.press("?")  # nobody clicked: keys go there by themselves
-    page.shows("quit; jobs run on")
+    page.shows("cancel the job (asks first)")
     page.key("Escape", 27)
-    page.until(lambda: "quit; jobs run on" not in page.screen())
+    page.until(lambda: "cancel the job (asks first)" not in page.screen())
     page.press("q")
     page.until(lambda: "This monitor has ended" in text(page))
     page.tell("document.querySelector('.closed button').click()")
