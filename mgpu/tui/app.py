@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
+from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.screen import Screen
 
 import mgpu.clock
 from mgpu.clock import Clock
 from mgpu.tui import themes
+from mgpu.tui.in_turn import KeysInTurn
 from mgpu.tui.main_screen import Main
 from mgpu.tui.palette import Actions, Palette
 from mgpu.tui.source import Source
@@ -50,6 +52,7 @@ class Monitor(App[None]):
         self.clock = clock
         self._master = master
         self._colourless = themes.Colourless()
+        self._keys: KeysInTurn | None = None
         for each in themes.THEMES:
             self.register_theme(each)
         self.theme = chosen
@@ -64,6 +67,14 @@ class Monitor(App[None]):
 
     def on_mount(self) -> None:
         use_impatient_threads()
+        self._keys = KeysInTurn(self, super().on_event)
+        self.run_worker(self._keys.run(), name="keys")
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and self._keys is not None and not event.is_forwarded:
+            self._keys.put(event)
+        else:
+            await super().on_event(event)
 
     def _fatal_error(self) -> None:
         """Where it went wrong, without the values that were at work there: secrets may be among them."""

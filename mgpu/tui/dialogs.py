@@ -18,8 +18,9 @@ from mgpu.tui.settling import Settling
 
 
 class Confirm(Settling, ModalScreen[bool]):
-    """`yes` and `no` say what happens then. Nothing happens by a mere Enter: that is on `no`."""
+    """`yes` and `no` say what happens then. Nothing happens by a mere Enter: that is on `no`, from the beginning."""
 
+    AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
         Binding("n,escape", "answer(False)", "No"),
@@ -38,9 +39,6 @@ class Confirm(Settling, ModalScreen[bool]):
             with Horizontal(classes="buttons"):
                 yield Button(Content(f"y  {self._yes}"), id="yes", compact=True)
                 yield Button(Content(f"n  {self._no}"), id="no", compact=True)
-
-    def on_mount(self) -> None:
-        self.query_one("#no").focus()
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)

@@ -50,6 +50,20 @@ def test_bytes_that_are_no_letters_end_nothing(master: StandIn, typed: bytes) ->
     assert (status, b"Error" in shown) == (0, False)
 
 
+@pytest.mark.parametrize("typed", [b"/cr\r", b"/chry\r", b"c\r", b"\t/d\r\t", b"c\x1bhn\r"])
+def test_keys_that_come_at_once_go_where_the_one_before_leads(master: StandIn, typed: bytes) -> None:
+    """To the line of words to search for, or to a question, on which Enter does nothing."""
+    leave = b"\x1b" if b"/" in typed else b""
+    status, _ = on_a_terminal(master, ALL_AS_USUAL, typed + leave)
+    assert status == 0
+    assert not [path for method, path, *_ in master.requests if method == "POST"]
+
+
+def test_an_answer_that_comes_with_its_question_is_one(master: StandIn) -> None:
+    assert on_a_terminal(master, ALL_AS_USUAL, b"cy")[0] == 0
+    assert [body["ids"] for body in master.bodies("POST", "/v1/cancel")] == [[1]]
+
+
 def test_where_stderr_is_closed_it_draws_all_the_same(master: StandIn) -> None:
     status, shown = on_a_terminal(master, WITHOUT_STDERR, b"")
     assert (status, b"train-1" in shown) == (0, True)
