@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -64,7 +64,7 @@ def mgpu_process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts a command line in a process of its own, with pipes."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(*words: str, **options: int) -> subprocess.Popen[bytes]:
+    def start(*words: str, **options: Any) -> subprocess.Popen[bytes]:
         environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         process = subprocess.Popen([sys.executable, "-m", "mgpu", *words], env=environ, **pipes)

@@ -33,7 +33,8 @@ class Seen:
         self.resize(rows, 80)
         self.before = termios.tcgetattr(self.theirs)
         self.text = ""
-        self.process = start(*words, stdin=self.theirs, stdout=self.theirs, stderr=self.theirs)
+        # in a group of its own, as a shell has it: the kernel stops none whose group nobody looks after
+        self.process = start(*words, stdin=self.theirs, stdout=self.theirs, stderr=self.theirs, preexec_fn=os.setpgrp)
 
     def resize(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))

@@ -72,8 +72,8 @@ members() {
 sweep() {
   members "$@"
   [ -z "$value" ] && return
-  # of several tasks one that fails ends the others: they are no surprise
-  [ -L "$dir/failed" ] || event "leftover $value"
+  # no surprise where somebody asked for its end, nor of several tasks where one that failed ends the others
+  [ -L "$dir/failed" ] || [ -L "$dir/stop" ] || event "leftover $value"
   # shellcheck disable=SC2086
   kill -TERM $value 2>/dev/null
   round=0
