@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from tests.conftest import LabMaker
 from tests.end_to_end.cluster import until
 from tests.end_to_end.elsewhere import Elsewhere, lives
+from tests.end_to_end.tmux import Tmux
 from tests.lab import Lab, Settings
 
 COUNTING = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) -ne 0 ] || sleep 0.1; done"
@@ -146,6 +149,31 @@ def test_interrupts_of_a_terminal_are_ours_and_not_sshs(away: Elsewhere) -> None
     assert "lost" not in terminal.text
     # the wish to cancel could not go over the stream: it had a session of its own in the same connection
     assert len(away.logins()) == 2
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_the_monitor_looks_on_and_acts_over_logins_that_it_keeps(away: Elsewhere, tmp_path: Path) -> None:
+    job_id = away.submit("-J", "watched", "--", "sh", "-c", "echo written there; sleep 300")
+    away.await_running(job_id)
+    away.record.write_text("")
+    with closing(Tmux(tmp_path, away.environ, (120, 40))) as tmux:
+        tmux.run(sys.executable, "-m", "mgpu", "top")
+        tmux.await_text("watched")
+        tmux.await_text("node002")
+        tmux.type("Enter")
+        tmux.await_text("written there")
+        before = len(away.logins())
+        moment = tmux.text.splitlines()[0].split()[-1]
+        tmux.await_gone(moment)
+        tmux.type("c")
+        tmux.await_text(f"Cancel job {job_id}")
+        tmux.type("y")
+        tmux.await_text(f"job {job_id} CANCELLED")
+        assert len(away.logins()) <= before + 1, "to look again takes no further login, nor does a wish take several"
+        assert away.await_job(job_id)["state"] == "CANCELLED"
+        tmux.type("q")
+        tmux.await_gone("Queue")
+    until("ssh ends with it", lambda: not any(map(lives, away.logins())))
 
 
 def test_the_line_that_show_prints_gets_there(away: Elsewhere) -> None:
