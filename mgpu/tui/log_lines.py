@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import get_character_cell_size
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
@@ -230,7 +230,7 @@ def height_of(line: Line, room: int) -> int:
     if text.isascii():
         return -(-length // room)
     if line.height is None or line.height[:2] != (room, text):
-        rows = 1 if cell_len(text) <= room else sum(1 for _ in folded(Line(line.source, text, line.runs), room))
+        rows = sum(1 for _ in folded(Line(line.source, text, line.runs), room))
         line.height = (room, text, rows)
     return int(line.height[2])
 
@@ -239,8 +239,7 @@ def folded(line: Line, room: int) -> Iterator[list[tuple[str, Look]]]:
     """Its rows of at most `room` columns, each in pieces of one look."""
     row, used = list[tuple[str, Look]](), 0
     for text, look in _pieces(line):
-        for part in _fitting(text, room - used, room) if room else (text,):
-            width = cell_len(part)
+        for part, width in _fitting(text, room - used, room) if room else ((text, 0),):
             if room and row and used + width > room:
                 yield row
                 row, used = [], 0
@@ -258,23 +257,34 @@ def _pieces(line: Line) -> Iterator[tuple[str, Look]]:
         yield line.text[at:], PLAIN
 
 
-def _fitting(text: str, left: int, room: int) -> Iterator[str]:
-    """In parts that fit: the first into what is `left` of a row, if anything does, the others into rows of them."""
+def _fitting(text: str, left: int, room: int) -> Iterator[tuple[str, int]]:
+    """In parts that fit, with their widths: the first into what is `left` of a row, if anything does, the others into
+    rows of them."""
     if text.isascii():
         if len(text) > left > 0:
-            yield text[:left]
+            yield text[:left], left
             text = text[left:]
         for at in range(0, len(text), room):
-            yield text[at : at + room]
+            part = text[at : at + room]
+            yield part, len(part)
         return
-    begin, width, limit = 0, 0, left if left > 1 else room
-    for at, letter in enumerate(text):
-        wide = get_character_cell_size(letter)
-        if width + wide > limit and at > begin:
-            yield text[begin:at]
-            begin, width, limit = at, 0, room
-        width += wide
-    yield text[begin:]
+    ends = list(accumulate(map(_WIDTHS.__getitem__, text)))
+    begin, used, limit = 0, 0, left if left > 1 else room
+    while begin < len(text):
+        end = max(bisect_right(ends, used + limit, begin), begin + 1)
+        yield text[begin:end], ends[end - 1] - used
+        begin, used, limit = end, ends[end - 1], room
+
+
+class _Widths(dict[str, int]):
+    """Of letters, as they come: ten thousand long lines are folded at once when a log is opened."""
+
+    def __missing__(self, letter: str) -> int:
+        width = self[letter] = get_character_cell_size(letter)
+        return width
+
+
+_WIDTHS = _Widths()
 
 
 @lru_cache(4096)
