@@ -4,84 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
-
-from textual.app import ComposeResult
-from textual.containers import Vertical
 
 from mgpu.client.http import MasterError
 from mgpu.clock import Clock
-from mgpu.tui import themes
-from mgpu.tui.fact_lines import FactLines
 from mgpu.tui.facts import Fact
+from mgpu.tui.followed import Followed, Json
 from mgpu.tui.node_facts import node_facts
-from mgpu.tui.polling import Poll
 from mgpu.tui.source import Source
 
-Json = dict[str, Any]
-PAUSE_S = 2.0
 USE_S = 60.0  # between two looks at its last day
-TICK_S = 1.0
 
 
-class NodePane(Vertical):
-    """`show` tells it of which; None = of none, and nothing is asked any more."""
-
+class NodePane(Followed):
     DEFAULT_CSS = """
     NodePane > FactLines { height: 1fr; }
     """
+    KIND = "node"
 
     def __init__(self, source: Source, clock: Clock, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._source = source
-        self._clock = clock
-        self._name: str | None = None
+        super().__init__(source, clock, id=id)
         self._node: Json | None = None
         self._use: Json | None = None
         self._use_at = 0.0
-        self.facts = FactLines(lambda: self.app.theme == themes.PLAIN)  # at hand also while the screen is taken down
-        self.poll = Poll(self._question, self._answered, self._draw, PAUSE_S, clock)
 
-    def compose(self) -> ComposeResult:
-        yield self.facts
+    def forget(self) -> None:
+        self._node, self._use, self._use_at = None, None, 0.0
 
-    def on_mount(self) -> None:
-        self.set_interval(TICK_S, self._draw)
-
-    def show(self, name: str | None) -> None:
-        if name == self._name:
-            return
-        self._name, self._node, self._use, self._use_at = name, None, None, 0.0
-        self.workers.cancel_group(self, "look")
-        if name is not None:
-            self.poll = Poll(self._question, self._answered, self._draw, PAUSE_S, self._clock)
-            self.run_worker(self.poll.run(), group="look")
-        self._draw()
-        self.facts.put_top(0)
-
-    def _question(self) -> Callable[[], dict[str, Json]]:
-        source, name, now = self._source, self._name or "", self._clock.now()
+    def question(self) -> Callable[[], dict[str, Json]]:
+        source, name, now = self.source, self.name_shown or "", self.clock.now()
         due = now - self._use_at >= USE_S
         if due:
             self._use_at = now
         return lambda: look(source, name, due)
 
-    def _answered(self, answer: dict[str, Json]) -> None:
+    def answered(self, answer: dict[str, Json]) -> None:
         self._node = answer["node"]
         self._use = answer.get("use", self._use)
 
-    def _draw(self) -> None:
-        if self._name is None:
-            self.facts.tell([])
-            return
-        now = self._clock.now()
-        stale = self.poll.freshness.words(now)
-        facts = [Fact("", stale, "stale")] if stale else []
-        if self._node is None:
-            facts.append(Fact("node", self._name, "strong"))
-        else:
-            facts += node_facts(self._node, self._use, now)
-        self.facts.tell(facts)
+    def known(self, now: float) -> list[Fact] | None:
+        return None if self._node is None else node_facts(self._node, self._use, now)
 
 
 def look(source: Source, name: str, with_use: bool) -> dict[str, Json]:

@@ -220,14 +220,6 @@ class Rows(ScrollView, can_focus=True):
         self.scroll_to(y=0, animate=False, force=True)
         self.repaint()
 
-    def move_to_key(self, key: Hashable) -> bool:
-        """Whether it is among the rows that are here."""
-        found = self._find(key)
-        if found is None:
-            return False
-        self.move_to(found)
-        return True
-
     def _show_cursor(self) -> None:
         first = self.line_of(self._cursor)
         behind = self.line_of(self._cursor + 1) if self._cursor + 1 < self._total else self.line_count()

@@ -14,7 +14,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from mgpu.tui import job_pane, node_pane
+from mgpu.tui import followed
 from mgpu.tui.job_pane import JobPane
 from mgpu.tui.node_pane import NodePane
 from mgpu.tui.source import Source
@@ -25,8 +25,7 @@ from tests.tui.host import Host, Still, screen_text, until, until_shown
 
 @pytest.fixture
 def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    for module in (job_pane, node_pane):
-        monkeypatch.setattr(module, "PAUSE_S", 0.05)
+    monkeypatch.setattr(followed, "PAUSE_S", 0.05)
     with Peer(tmp_path / "socket") as made:
         yield made
 
