@@ -43,7 +43,7 @@ class Reckoned(Generic[Found]):
     """What many ask for again and again: reckoned once in a while for all of them. Any thread may ask, and but for the
     one that reckons none is kept waiting: of a long queue that takes its time."""
 
-    def __init__(self, reckon: Callable[[], Found], fresh_s: Callable[[], float]) -> None:
+    def __init__(self, reckon: Callable[[], Found], fresh_s: float) -> None:
         self._reckon = reckon
         self._fresh_s = fresh_s
         self._lock = threading.Lock()
@@ -57,8 +57,8 @@ class Reckoned(Generic[Found]):
                 began = clock.monotonic()
                 self._found = self._reckon()
                 # from when it was done: where it takes long it is not always at it
-                took = clock.monotonic() - began
-                self._due = began + took + max(self._fresh_s(), _SELDOM * took)
+                done = clock.monotonic()
+                self._due = done + max(self._fresh_s, _SELDOM * (done - began))
             finally:
                 self._lock.release()
         return self._found
@@ -69,8 +69,8 @@ class Prospects:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._starts = Reckoned(self._reckon_starts, lambda: FRESH_S)
-        self._places = Reckoned(self._reckon_places, lambda: PLACES_FRESH_S)
+        self._starts = Reckoned(self._reckon_starts, FRESH_S)
+        self._places = Reckoned(self._reckon_places, PLACES_FRESH_S)
         self._known: Mapping[JobId, int] = {}
 
     def of(self, job_id: JobId) -> Json:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mgpu.core.array import stored_indices
+from mgpu.core import array
 from mgpu.core.errors import RequestError
 from mgpu.core.model import Job, JobId, JobState
 from mgpu.ops import jobs
@@ -29,8 +29,6 @@ MOST_ROWS = 1000  # of one window
 MOST_SEARCH = 200  # letters
 _MOST_KEPT = 16
 _LAST = 1 << 62  # a place behind all others
-
-
 _NO_PLACES: Mapping[JobId, int] = {}
 
 
@@ -78,9 +76,8 @@ class Windows:
         self._prospects = prospects
         self._ended: tuple[int, JobFilter | None, list[Row]] = -1, None, []
         self._tallied: tuple[int, Json] = -1, {}
-        self._kept: dict[
-            Any, tuple[tuple[int, Mapping[JobId, int]], list[Row]]
-        ] = {}  # chosen and in order, since nothing has changed
+        # chosen and in order, as long as nothing has changed
+        self._kept: dict[Any, tuple[tuple[int, Mapping[JobId, int]], list[Row]]] = {}
 
     def look(self, caller: Caller, view: View) -> bytes:
         """JSON: the rows of the window, how many there are of that kind, and what all of the scope add up to."""
@@ -139,14 +136,10 @@ def _count(rows: Sequence[Row]) -> Json:
     states: Counter[str] = Counter()
     gpus = 0
     for row in rows:
-        tasks = _tasks(row.job)
+        tasks = array.count(array.stored_indices(row.job.rest)) if row.job.rest else 1
         states[row.job.state.value] += tasks
         gpus += tasks * int(row.row["gpus"]) if row.waits else 0
     return {"states": dict(sorted(states.items())), "waiting_gpus": gpus, "rows": len(rows)}
-
-
-def _tasks(job: Job) -> int:
-    return sum(map(len, stored_indices(job.rest))) if job.rest else 1
 
 
 def _has(row: Row, sight: Sight, words: Sequence[str]) -> bool:
