@@ -27,7 +27,7 @@ POLL_S = 2.0
 
 
 class QueueRows(Rows):
-    """Jobs as `GET /v1/window` tells them. Each second only their times are others: the rest of a line is kept."""
+    """Jobs as `GET /v1/window` tells them. With the clock only their times change: the rest of a line is kept."""
 
     HAS_HEAD = True
 

@@ -49,8 +49,7 @@ def line(job: Job, shares: Sequence[tuple[Column, int]], now: float) -> list[Cel
 
 
 def with_time(line: list[Cell], job: Job, shares: Sequence[tuple[Column, int]], now: float) -> list[Cell]:
-    """The line of the job as it is now: how long it runs or waits is another each second, how long it is idle each
-    minute."""
+    """The line of the job as it is now: with the clock changes how long it runs, waits or is idle."""
     found = list(line)
     apart = any(column.key == "start" for column, _ in shares)
     for place, (column, width) in enumerate(shares):
