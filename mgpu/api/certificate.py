@@ -6,7 +6,7 @@ import base64
 import hashlib
 import ipaddress
 import os
-import secrets
+import shlex
 import socket
 import ssl
 import stat
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mgpu import clock
+from mgpu import clock, private_file
 from mgpu.config.model import Listen
 from mgpu.core.errors import StoreError
 
@@ -98,18 +98,18 @@ def _der(path: Path) -> bytes:
         end = text.index("-----END CERTIFICATE-----", start) + len("-----END CERTIFICATE-----")
         return ssl.PEM_cert_to_DER_cert(text[start:end])
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from error
+        raise StoreError(f"{path}: {error.strerror}", "name another in tls_certificate") from error
     except ValueError as error:
-        raise StoreError(f"{path} holds no certificate") from error
+        raise StoreError(f"{path} holds no certificate", "name another in tls_certificate") from error
 
 
 def _require_private(key: Path) -> None:
     try:
         facts = key.stat()
     except OSError as error:
-        raise StoreError(f"{key}: {error.strerror}") from error
+        raise StoreError(f"{key}: {error.strerror}", "name another in tls_key") from error
     if facts.st_mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP) or facts.st_uid not in (os.getuid(), 0):
-        raise StoreError(f"{key}: others can read or change this key", f"chmod 600 {key}")
+        raise StoreError(f"{key}: others can read or change this key", f"chmod 600 {shlex.quote(str(key))}")
 
 
 def _make(certificate: Path, key: Path, host: str) -> None:
@@ -145,14 +145,8 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """At once and for us alone. Raises StoreError."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    """For us alone. Raises StoreError."""
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        private_file.write(path, data)
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from error
+        raise StoreError(f"{path}: {error.strerror}", "make its folder writable for the master") from error

@@ -8,10 +8,11 @@ import sys
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import say
-from mgpu.client.http import MasterError, login_of
+from mgpu.client.http import MasterError
 from mgpu.client.lock import is_held, master_lock
 from mgpu.clock import monotonic
 from mgpu.lean_typing import Any
+from mgpu.users import user_name
 from mgpu.wording.letters import clean
 
 COMMANDS = {
@@ -141,9 +142,10 @@ def _state_dir(session: Session) -> str:
     except OSError:  # told by who needs it
         return state_dir
     if os.geteuid() not in (0, owner):
-        who = login_of(owner)
-        what = f"the database in {state_dir} is {who}'s: mgpu db is for who runs the master, and root"
-        raise MasterError("not_allowed", what, f"sudo -u {who} mgpu db ...", 77)
+        name = user_name(owner)
+        whose, account = (name, name) if name else (f"uid {owner}", f"'#{owner}'")
+        what = f"the database in {state_dir} is {whose}'s: mgpu db is for who runs the master, and root"
+        raise MasterError("not_allowed", what, f"sudo -u {account} mgpu db ...", 77)
     return state_dir
 
 

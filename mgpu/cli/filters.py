@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pwd
 
 from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import Option
 from mgpu.client.http import quote
 from mgpu.lean_typing import Any
+from mgpu.users import user_name
 
 FILTERS = [
     Option("-u --user", "NAME", "Of this user."),
@@ -53,7 +53,4 @@ def job_path(text: str) -> str:
 
 def login() -> str:
     """Our own login name, as the master knows us."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+    return user_name(os.getuid()) or str(os.getuid())

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 
+from mgpu import private_file
 from mgpu.client.address import Address
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError
@@ -52,14 +53,9 @@ def find_pin(address: Address, environ: Mapping[str, str]) -> str:
 def keep(folder: str, address: Address, text: str, environ: Mapping[str, str]) -> str:
     """Where it is kept now, for us alone. Raises MasterError."""
     path = place(folder, address, environ)
-    beside = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        os.fchmod(descriptor, 0o600)  # it may have been there
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{text}\n")
-        os.replace(beside, path)
+        private_file.write(path, f"{text}\n".encode("ascii"))
     except OSError as error:
         raise MasterError("error", f"{error.filename or path}: {error.strerror}", "make it writable") from error
     return path

@@ -165,20 +165,14 @@ def connect(endpoint: Endpoint) -> socket.socket:
     return connection
 
 
-def login_of(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
-
-
 def how_to_start_for_all(uids: tuple[int, ...]) -> str:
     """Of a master that is somebody else's, and serves us too; "" = of our own."""
     if not uids or uids[0] in (os.getuid(), 0):
         return ""
-    return f"it is {login_of(uids[0])}'s, for all: whoever looks after it starts it (systemctl status mgpu)"
+    from mgpu.users import user_name
+
+    whose = user_name(uids[0]) or f"uid {uids[0]}"
+    return f"it is {whose}'s, for all: whoever looks after it starts it (systemctl status mgpu)"
 
 
 def _connect(connection: socket.socket, path: str) -> None:

@@ -8,6 +8,7 @@ import shlex
 import sys
 from contextlib import suppress
 
+from mgpu import private_file
 from mgpu.client.head import LAUNCHER
 
 
@@ -20,11 +21,7 @@ def leave_launcher() -> None:
             if file.read() == text:
                 return
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        made = f"{path}.{os.getpid()}"
-        with open(made, "w", encoding="utf-8", errors="surrogateescape") as file:
-            os.fchmod(file.fileno(), 0o700)
-            file.write(text)
-        os.replace(made, path)
+        private_file.write(path, text.encode("utf-8", "surrogateescape"), 0o700)
 
 
 def launcher() -> str:

@@ -15,10 +15,8 @@ Only what a fault leaves in doubt goes unchecked, and no phase tells what follow
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import socket
-from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -39,6 +37,7 @@ from mgpu.core.logins import Logins
 from mgpu.core.model import NodeName
 from mgpu.core.plan import AccountFacts, NodeFacts
 from mgpu.core.usage import IdleRule
+from mgpu.users import user_name
 
 
 def load(path: Path | None) -> Config:
@@ -171,10 +170,8 @@ def _partitions(settings: Settings, placed: list[Placed]) -> dict[str, Partition
 def _logins(settings: Settings, placed: list[Placed]) -> Logins:
     if settings.master.run_as == "service":
         return Logins()
-    own = {item.node.ssh.user for item in placed if item.node.ssh.user}
-    with suppress(KeyError):  # as in containers
-        own.add(pwd.getpwuid(os.getuid()).pw_name)
-    return Logins(settings.users, frozenset({"root", *own}))
+    own = {user_name(os.getuid()), *(item.node.ssh.user for item in placed)}
+    return Logins(settings.users, frozenset({"root", *filter(None, own)}))
 
 
 def _fair_share(settings: Settings) -> FairShare:

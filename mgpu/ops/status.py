@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections import Counter
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from mgpu.meters import Meters
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
 from mgpu.store.filters import JobFilter
+from mgpu.users import user_name
 
 LOGIN_VARIABLES = ("HOME", "PATH", "SSH_AUTH_SOCK")  # what decides where the master gets in; they hold no secret
 
@@ -38,7 +38,7 @@ def status(context: Context, caller: Caller) -> Json:
         "instance": f"{os.getpid()}-{context.started:.6f}",
         "mode": "personal" if context.personal else "shared",
         "uid": context.owner_uid,
-        "user": _login(context.owner_uid),
+        "user": user_name(context.owner_uid),
         "database_id": context.store.database_id,
         "config": config_name(context),
         "state_dir": str(context.store.path.parent),
@@ -54,13 +54,6 @@ def status(context: Context, caller: Caller) -> Json:
         "errors": list(context.control.errors()) if all_of_it else [],
         "environment": {name: os.environ.get(name, "") for name in LOGIN_VARIABLES} if all_of_it else None,
     }
-
-
-def _login(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return ""
 
 
 def gpus(meters: Meters) -> Json:

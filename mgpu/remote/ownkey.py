@@ -3,8 +3,6 @@ state directory, and is told nobody but for its public half."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
+from mgpu import private_file
 from mgpu.remote.errors import RemoteError, Trouble
 
 NAME = "enrolled_ed25519"
@@ -56,17 +55,8 @@ class OwnKey:
         return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii")
 
     def _make(self) -> None:
-        """Whole or not at all."""
-        text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-        draft = self._path.with_name(f".{NAME}.new")
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
+        key = Ed25519PrivateKey.generate()
+        private_file.write(self._path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
 
 
 def _unusable(path: Path, why: str) -> RemoteError:

@@ -16,6 +16,7 @@ from mgpu.ops.audit import TOLD_ONE_BY_ONE
 from mgpu.ops.context import Caller
 from mgpu.ops.since import parse_since
 from mgpu.store.filters import JobFilter
+from mgpu.users import user_name
 from tests.api.conftest import submission
 
 ANN, BOB = Caller(70001, "ann", "socket"), Caller(70002, "bob", "socket")
@@ -73,7 +74,7 @@ def test_what_the_body_says_of_who_asks_counts_for_nothing(shared):
     status, answer = shared.ask("POST", "/v1/jobs", body)
     assert status in (201, 400)
     if status == 201:
-        assert shared.ask("GET", f"/v1/jobs/{answer['job_id']}")[1]["user"] == connection.user_name(os.getuid())
+        assert shared.ask("GET", f"/v1/jobs/{answer['job_id']}")[1]["user"] == user_name(os.getuid())
 
 
 def test_a_job_of_somebody_else_is_not_touched_and_the_try_is_told(shared):

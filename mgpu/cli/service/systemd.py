@@ -25,6 +25,7 @@ from mgpu.client.locate import CONFIG_NAME, why_not_trusted
 from mgpu.client.lock import is_held
 from mgpu.client.service import PREFIX, Unit
 from mgpu.lean_typing import Any
+from mgpu.users import user_name
 
 BOOTED = "/run/systemd/system"  # as sd_booted(3) has it
 PATIENCE_S = 400  # more than the unit's own
@@ -203,11 +204,10 @@ def lingers() -> bool:
 
 def own_name() -> str:
     """Raises MasterError."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError as error:
-        what = f"uid {os.getuid()} has no name here"
-        raise MasterError("error", what, "log in as a user of this machine") from error
+    name = user_name(os.getuid())
+    if not name:
+        raise MasterError("error", f"uid {os.getuid()} has no name here", "log in as a user of this machine")
+    return name
 
 
 def uninstall(wanted: Wanted, unit: Unit) -> list[str]:
