@@ -4,10 +4,10 @@ cannot claim it."""
 from __future__ import annotations
 
 import asyncio
-import pwd
 import socket
 import struct
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -17,11 +17,13 @@ from mgpu.api.knock import bearer
 from mgpu.core.errors import MgpuError
 from mgpu.ops.context import Caller
 from mgpu.ops.keyring import Keyring
+from mgpu.users import user_name
 
 KEYRING: web.AppKey[Keyring] = web.AppKey("keyring", Keyring)
 PASSES: web.AppKey[dict[asyncio.BaseProtocol, Gate]] = web.AppKey("passes", dict)  # by the server's end
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+_CALLER: Any = getattr(web, "RequestKey", web.AppKey)("caller", Caller)  # older aiohttp takes any key
 
 
 class NoToken(MgpuError):
@@ -30,7 +32,14 @@ class NoToken(MgpuError):
 
 
 def caller_of(request: web.Request) -> Caller:
-    """Raises NoToken for a request that does not show the token which opened its connection."""
+    """Found out once a request. Raises NoToken for one that does not show the token which opened its connection."""
+    caller: Caller | None = request.get(_CALLER)
+    if caller is None:
+        caller = request[_CALLER] = _identified(request)
+    return caller
+
+
+def _identified(request: web.Request) -> Caller:
     gate = request.app[PASSES].get(request.protocol)
     if gate is not None:
         return _by_token(request, gate)
@@ -39,10 +48,16 @@ def caller_of(request: web.Request) -> Caller:
         raise ConnectionResetError("the client has gone")
     if connection.family != socket.AF_UNIX:
         raise NoToken("nobody comes in here without a token")
+    pid, uid = peer_of(connection)
+    return Caller(uid, user_name(uid) or str(uid), "ssh" if _dials(pid) else "socket")
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Of a unix socket: pid and uid of who connected to it, as the kernel says. Raises OSError."""
     pid, uid, _gid = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
-    return Caller(uid, user_name(uid), "ssh" if _dials(pid) else "socket")
+    return pid, uid
 
 
 def _by_token(request: web.Request, gate: Gate) -> Caller:
@@ -60,10 +75,3 @@ def _dials(pid: int) -> bool:
             return b"dial-stdio" in words.read(4096).split(b"\0")
     except OSError:
         return False
-
-
-def user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

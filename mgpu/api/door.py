@@ -11,16 +11,15 @@ import json
 import logging
 import resource
 import socket
-import struct
 from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import web
 
+from mgpu.api.connection import peer_of
 from mgpu.ops.context import Context
 
 PAUSE_S = 0.2  # where a connection cannot be taken, for want of descriptors
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _FULL = "the master has as many connections as it takes{of}"
 _HINT = "end some (mgpu logs -f, srun and the like have one each), or try again"
 
@@ -66,9 +65,7 @@ class Door:
                 await asyncio.sleep(PAUSE_S)
                 continue
             try:
-                _pid, uid, _gid = _CREDENTIALS.unpack(
-                    connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-                )
+                _pid, uid = peer_of(connection)
                 if refusal := self._refusal(uid):
                     _send_away(connection, refusal)
                     continue
