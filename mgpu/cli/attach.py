@@ -6,9 +6,9 @@ from mgpu.cli.filters import job_number
 from mgpu.cli.foreground import stay
 from mgpu.cli.given import NOTHING, joined, terminal_here
 from mgpu.cli.logs import RANK, TAIL
-from mgpu.cli.options import LABEL, QUIET, STATUS_FILE
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
+from mgpu.client.options import LABEL, QUIET, STATUS_FILE
 from mgpu.lean_typing import Any
 
 SHOWN_LINES = 10  # of a terminal, so that one sees where one is

@@ -15,13 +15,13 @@ from contextlib import nullcontext, suppress
 
 from mgpu import clock
 from mgpu.cli.leave import STOPPED_FOLLOWING, Leave
-from mgpu.cli.options import seconds
 from mgpu.cli.signals import LEAVING, PASSED_ON, Signals
 from mgpu.cli.sink import Sink
 from mgpu.cli.text import say, terminal_columns
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.job_stream import Event, JobStream, Output
 from mgpu.client.master import Master
+from mgpu.client.options import seconds
 from mgpu.lean_typing import TYPE_CHECKING, Any
 from mgpu.wording import jobs as outcome
 from mgpu.wording.figures import duration, in_local_time

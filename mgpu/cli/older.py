@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from mgpu.cli.main import ALIASES, main
-from mgpu.cli.own_config import load_own_config
 from mgpu.cli.syntax import GLOBAL_OPTIONS, by_flag
 from mgpu.client.http import MasterError
+from mgpu.client.own_config import load_own_config
 from mgpu.lean_typing import NoReturn
 
 DEFAULTS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from mgpu.cli.session import Session
-from mgpu.cli.submission import virtual_env, working_directory
 from mgpu.cli.syntax import Option, command
+from mgpu.client.surroundings import virtual_env, working_directory
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
 

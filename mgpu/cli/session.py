@@ -8,19 +8,20 @@ import sys
 
 from mgpu.cli.text import say
 from mgpu.client.config_home import config_home
-from mgpu.client.http import MasterError, advised, quote
+from mgpu.client.http import MasterError, advised, bad_request, quote
 from mgpu.client.locate import ELSEWHERE, SSH, SYSTEM_CONFIG, Location, find_config, locate
 from mgpu.client.master import Master
 from mgpu.client.own_master import own_master
+from mgpu.client.place import find, patience, read_state_dir, url_of
 from mgpu.lean_typing import TYPE_CHECKING, Any
 from mgpu.wording.figures import in_local_time
 from mgpu.wording.letters import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mgpu.cli.status_file import StatusFile
     from mgpu.client.head import Head
+
+__all__ = ["bad_request"]  # which commands take from here, beside what is a session's
 
 LONGEST_NAME = 255  # more than any node's
 
@@ -51,8 +52,7 @@ class Session:
     def location(self) -> Location:
         """Raises MasterError when the options or variables name what is not there."""
         if self._location is None:
-            url = self.named_master() or own_master(config_home(os.environ))
-            place = locate(self.config, self.state_dir, url, os.environ, read_state_dir)
+            place = find(self.config, self.state_dir, self.named_master(), os.environ)
             for warning in place.warnings:
                 say(warning)
             if self.verbose and place.endpoint.dialer is not None:
@@ -66,14 +66,9 @@ class Session:
     def named_master(self) -> str:
         """Where this command, or a variable, says that the master is. Raises MasterError."""
         if any(self.master_at):
-            from mgpu.client.address import address_of
-            from mgpu.client.credentials import find_pin
-
             if self.master_url:
                 raise bad_request("--master and --host or --port both say where the master is", "give one of them")
-            address = address_of(*self.master_at)
-            # on this machine it is as the master has it; one that was trusted speaks TLS
-            return address._replace(tls=address.tls or bool(find_pin(address, os.environ))).url
+            return url_of(*self.master_at, os.environ)
         return self.master_url or os.environ.get("MGPU_MASTER", "")
 
     def elsewhere(self) -> str:
@@ -151,31 +146,6 @@ class Session:
             self.status_file.tell(None, exit_status, {"code": code, "message": message, "hint": hint})
 
 
-def read_state_dir(config: str) -> str:
-    """`master.state_dir` of a configuration that mentions it. Raises MasterError for one that does not load."""
-    from pathlib import Path
-
-    from mgpu.config import load
-    from mgpu.core.errors import MgpuError
-
-    try:
-        state_dir = load(Path(config)).state_dir
-    except MgpuError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
-    return str(state_dir) if state_dir else ""
-
-
-def patience(environ: Mapping[str, str]) -> float | None:
-    """With a master that does not answer: what a variable says, for commands that have no option for it."""
-    value = environ.get("MGPU_CONNECTION_TIMEOUT", "")
-    if not value:
-        return None
-    try:
-        return max(float(value), 0.0)
-    except ValueError:
-        raise bad_request(f"MGPU_CONNECTION_TIMEOUT is {value!r}: not a number", "give seconds") from None
-
-
 def check_name(name: str) -> str:
     """Of a node, or of several: not a variable that was empty. Raises MasterError."""
     if not name.strip():
@@ -188,7 +158,3 @@ def node_path(name: str) -> str:
     if len(name) > LONGEST_NAME:
         raise MasterError("not_found", f"there is no node {name!r}", "mgpu nodes lists them")
     return f"/v1/nodes/{quote(check_name(name))}"
-
-
-def bad_request(message: str, hint: str = "") -> MasterError:
-    return MasterError("bad_request", message, hint)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
 
 from mgpu import clock
-from mgpu.cli.options import SHIP_AROUND
 from mgpu.cli.session import Session
 from mgpu.cli.text import say
 from mgpu.client import ship, upload
-from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
 from mgpu.wording.letters import clean
 
@@ -21,52 +18,20 @@ QUIET_S = 1.0  # until it is said how far it is
 SAY_EACH_S = 0.2
 
 
-def shipment_of(options: Mapping[str, str | bool], cwd: str) -> ship.Shipment:
-    """What would go along. Raises MasterError."""
-    given = str(options["ship"])
-    if not given:
-        raise MasterError(
-            "bad_request", "--ship= is empty: is a variable unset?", "name a folder, or write --ship alone"
-        )
-    found = ship.look("" if given == SHIP_AROUND else given, cwd, str(options.get("chdir") or ""))
-    if not options.get("quiet"):
-        for notice in found.notices[:SAID]:
-            say(clean(notice))
-        if len(found.notices) > SAID:
-            say(f"not shipped: {len(found.notices) - SAID} more such")
-    return found
+def tell_what_stays(found: ship.Shipment) -> None:
+    for notice in found.notices[:SAID]:
+        say(clean(notice))
+    if len(found.notices) > SAID:
+        say(f"not shipped: {len(found.notices) - SAID} more such")
 
 
 def send_tree(session: Session, found: ship.Shipment, quiet: bool) -> dict[str, Any]:
     """Sees to it that the master has it; what the submission says of it. Raises MasterError."""
-    master = session.master()
-    ship.check_size(found, int(master.call("GET", "/v1/trees")["max_size"]))
-    file, digest = ship.pack(found)
-    with file:
-        if not _is_there(session, digest):
-            progress = _Progress(not quiet and sys.stderr.isatty())
-            try:
-                upload.put(master, f"/v1/trees/{digest}", file, progress.told)
-            finally:
-                progress.over()
-    return {
-        "digest": digest,
-        "place": found.place,
-        "commit": found.commit,
-        "dirty": found.dirty,
-        "size": found.size,
-        "files": found.files,
-    }
-
-
-def _is_there(session: Session, digest: str) -> bool:
+    progress = _Progress(not quiet and sys.stderr.isatty())
     try:
-        session.call("GET", f"/v1/trees/{digest}")
-    except MasterError as error:
-        if error.code != "not_found":
-            raise
-        return False
-    return True
+        return upload.send_tree(session.master(), found, progress.told)
+    finally:
+        progress.over()
 
 
 class _Progress:

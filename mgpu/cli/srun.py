@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from mgpu.cli.follower import LIMITS
 from mgpu.cli.foreground import stay
 from mgpu.cli.given import NOTHING, Given, given_by, misses_a_terminal
-from mgpu.cli.options import IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY, job_options, seconds, whole_number
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.signals import LEAVING, Raised, raising
 from mgpu.cli.sink import check_pattern
-from mgpu.cli.submission import Prepared, bring, prepare, send, test_only
+from mgpu.cli.submission import bring, prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
 from mgpu.cli.text import say
 from mgpu.client import http
+from mgpu.client.options import IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY, job_options, seconds, whole_number
+from mgpu.client.submission import Prepared
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -51,7 +52,7 @@ OF_SRUN = (PTY, INPUT, IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY)
 
 
 def slurms_options() -> Sequence[Option]:
-    from mgpu.cli.slurm import options_of_srun
+    from mgpu.client.slurm import options_of_srun
 
     return options_of_srun()
 

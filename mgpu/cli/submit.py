@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mgpu.cli.options import OF_SUBMIT, job_options
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.submission import prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
+from mgpu.client.options import OF_SUBMIT, job_options
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -24,7 +24,7 @@ In the script itself: #SBATCH --gres=gpu:2 --time=1:00:00, or
 
 
 def slurms_options() -> list[Option]:
-    from mgpu.cli.slurm import OPTIONS
+    from mgpu.client.slurm import OPTIONS
 
     return OPTIONS
 

@@ -6,45 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mgpu.cli.session import Session, bad_request
+from mgpu.client.option import Option, by_flag
 from mgpu.lean_typing import Any
 
+__all__ = ["Option", "by_flag"]  # which commands take from here, beside what is of the command line alone
+
 MOST_NUMBER = 999_999_999  # 31 years in seconds, and more than there are jobs, lines or ports: no clock breaks at it
-
-
-class Option:
-    """`flags`: "-G --gpus"; `metavar` "" = a switch. `key`: its name in the function, else the last flag's. `least`: it
-    is a whole number, no less than that. `bare`: its value when none is attached, as in Slurm's -I[s]; a whole number
-    behind it is its value as well, unless its metavar stands in brackets."""
-
-    def __init__(
-        self,
-        flags: str,
-        metavar: str,
-        help: str,
-        *,
-        key: str = "",
-        least: int | None = None,
-        repeated: bool = False,
-        bare: str = "",
-    ) -> None:
-        self.flags = flags.split()
-        self.metavar = metavar
-        self.help = help
-        self.key = key or self.flags[-1].lstrip("-").replace("-", "_")
-        self.least = least
-        self.repeated = repeated
-        self.bare = bare
-
-    def takes(self, following: Sequence[str]) -> bool:
-        """Of one with a `bare`: whether the word behind it is its value. "" = an unset variable, to be refused."""
-        if not following or self.metavar.startswith("["):
-            return False
-        return not following[0] or following[0].lstrip("-").isdigit()
-
-    @property
-    def absent(self) -> Any:
-        """What the function gets when it is not given."""
-        return () if self.repeated else None if self.metavar else False
 
 
 class Argument:
@@ -158,10 +125,6 @@ GLOBAL_OPTIONS = [
     Option("--json", "", "JSON instead of text."),
     Option("-v --verbose", "", "Say what is used."),
 ]
-
-
-def by_flag(options: Iterable[Option]) -> dict[str, Option]:
-    return {flag: option for option in options for flag in option.flags}
 
 
 def split(args: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str], Words]:

@@ -6,11 +6,11 @@ import time
 from contextlib import suppress
 
 from mgpu.cli.filters import job_path
-from mgpu.cli.options import STATUS_FILE
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
 from mgpu.client.http import NoMaster
+from mgpu.client.options import STATUS_FILE
 from mgpu.lean_typing import Any
 from mgpu.wording.jobs import ACTIVE, ending, exit_status, where, why
 

@@ -84,6 +84,10 @@ def shortened(text: str) -> str:
     )
 
 
+def bad_request(message: str, hint: str = "") -> MasterError:
+    return MasterError("bad_request", message, hint)
+
+
 class NoMaster(MasterError):
     """No master answers. `lasting`: nor will it, however often it is asked. `cut`: one was there, and its answer did
     not come whole."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.cli.directives import read
-from mgpu.cli.options import OF_SUBMIT, job_options
-from mgpu.cli.slurm import NOTED, OPTIONS, REFUSED
+from mgpu.client.directives import read
 from mgpu.client.http import MasterError
+from mgpu.client.options import OF_SUBMIT, job_options
+from mgpu.client.slurm import NOTED, OPTIONS, REFUSED
 from tests.client.peer import Peer, end, job, state
 
 PAGE = Path(__file__).parents[2] / "docs/slurm-options.md"

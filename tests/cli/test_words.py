@@ -11,11 +11,11 @@ import click
 import pytest
 
 from mgpu.cli.click_reader import usage_error
-from mgpu.cli.options import resolve
 from mgpu.cli.srun import srun
-from mgpu.cli.submission import exported, virtual_env
 from mgpu.cli.syntax import GLOBAL_OPTIONS, by_flag, split
 from mgpu.client.http import MasterError
+from mgpu.client.options import resolve
+from mgpu.client.surroundings import exported, virtual_env
 from tests.client.peer import Peer, end, job
 
 SPLITS = [
@@ -214,13 +214,13 @@ EXPORTS = [
 
 @pytest.mark.parametrize(("export", "expected"), EXPORTS)
 def test_what_goes_along(export: str, expected: dict[str, str]) -> None:
-    assert exported(export, AROUND, {"OWN": "o"}) == expected
+    assert exported(export, AROUND, {"OWN": "o"}, []) == expected
 
 
 @pytest.mark.parametrize("export", ["A,NONE", "1A=2", "A B", "Ä=1"])
 def test_what_cannot_go_along(export: str) -> None:
     with pytest.raises(MasterError, match="--export"):
-        exported(export, AROUND, {})
+        exported(export, AROUND, {}, [])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mgpu.cli.config import ask_to_reload
-from mgpu.cli.session import Session, bad_request, read_state_dir
+from mgpu.cli.session import Session, bad_request
 from mgpu.cli.setup import draft, key
 from mgpu.cli.setup.files import Files
 from mgpu.cli.setup.hosts import Host, choose, listed, looked_up
@@ -21,6 +21,7 @@ from mgpu.cli.text import say
 from mgpu.client.http import Endpoint, MasterError, NoMaster
 from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, find_state_dir, socket_path
 from mgpu.client.master import Master
+from mgpu.client.place import read_state_dir
 from mgpu.config import load
 from mgpu.config.sshhosts import user_config
 from mgpu.core.errors import ConfigError

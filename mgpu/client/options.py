@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mgpu.cli.session import bad_request
-from mgpu.cli.syntax import Option
+from mgpu.client.http import bad_request
+from mgpu.client.option import Option
 from mgpu.lean_typing import Any
 
 SHIP_AROUND = "auto"  # the repository around us, else the folder that we are in

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mgpu.cli.options import OF_ONE_COMMAND, OF_SUBMIT, job_options
-from mgpu.cli.session import bad_request
-from mgpu.cli.slurm import OPTIONS, Said, settle
-from mgpu.cli.syntax import Option, by_flag
+from mgpu.client.http import bad_request
+from mgpu.client.option import Option, by_flag
+from mgpu.client.options import OF_ONE_COMMAND, OF_SUBMIT, job_options
+from mgpu.client.slurm import OPTIONS, Said, settle
 from mgpu.lean_typing import Any, NamedTuple
 
 TAGS = ("#SBATCH", "#MGPU")  # the later one counts more

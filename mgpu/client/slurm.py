@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from mgpu.cli.options import from_script
-from mgpu.cli.session import bad_request
-from mgpu.cli.syntax import Option
+from mgpu.client.http import bad_request
+from mgpu.client.option import Option
+from mgpu.client.options import from_script
 from mgpu.lean_typing import Any, NamedTuple
 
 

@@ -9,10 +9,9 @@ import os
 import stat
 from collections.abc import Mapping
 
-from mgpu.cli.options import KEYS, OF_ONE_COMMAND
-from mgpu.cli.session import bad_request
 from mgpu.client.config_home import config_home
-from mgpu.client.http import MasterError
+from mgpu.client.http import MasterError, bad_request
+from mgpu.client.options import KEYS, OF_ONE_COMMAND
 from mgpu.lean_typing import Any, NamedTuple
 
 

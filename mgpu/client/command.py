@@ -1,0 +1,74 @@
+"""What a job is to run, from the words that somebody gave: those of a program, a shell's line, a script, many lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+
+from mgpu.client.http import bad_request
+from mgpu.lean_typing import Any
+
+SCRIPT_LIMIT_B = 4 << 20
+SCRIPT_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch", ".py")
+
+
+def surprises(named: str, command: Mapping[str, Any]) -> Iterator[str]:
+    """What a submission does not mean, though it looks so. `named`: its first word."""
+    if command["form"] == "shell" and named.endswith(SCRIPT_ENDINGS) and not named.split()[1:]:
+        yield f"{named} is no file here: it is run as a shell command line on the node"
+
+
+def command_of(words: list[str], dashed: bool, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """As the wire has it. `dashed`: whether `--` stood before the words. Raises MasterError (bad_request)."""
+    for option in ("wrap", "each_line"):
+        if given.get(option) and words:
+            named = f"--{option.replace('_', '-')}"
+            raise bad_request(f"{named} gives the command, and so does {words[0]!r}", "leave out one of them")
+    if given.get("wrap"):
+        return {"form": "shell", "words": [given["wrap"]]}
+    if given.get("each_line"):
+        return lines(given["each_line"])
+    if not words:
+        name = "srun" if kind == "srun" else "submit"
+        raise bad_request(f"no command: what should {name} run?", f"mgpu {name} --help")
+    return argv(words) if kind == "srun" or dashed else batch_command(words)
+
+
+def argv(words: list[str]) -> dict[str, Any]:
+    return {"form": "argv", "words": words}
+
+
+def batch_command(words: list[str]) -> dict[str, Any]:
+    """Without `--`: a file is a script, one other word a shell's command line, several are an argv."""
+    if os.path.isfile(words[0]):
+        with open(words[0], "rb") as file:
+            content = file.read(SCRIPT_LIMIT_B + 1)
+        if b"\0" not in content:  # a program is not a script: its path is run on the node
+            return script(words, content)
+    return {"form": "shell", "words": words} if len(words) == 1 and not os.path.isfile(words[0]) else argv(words)
+
+
+def lines(name: str) -> dict[str, Any]:
+    """Commands, one a line; `-` = stdin."""
+    if name == "-":
+        content = sys.stdin.buffer.read(SCRIPT_LIMIT_B + 1)
+    else:
+        with open(name, "rb") as file:
+            content = file.read(SCRIPT_LIMIT_B + 1)
+    if len(content) > SCRIPT_LIMIT_B:
+        raise bad_request(f"--each-line {name}: more than 4 MiB", "split it")
+    shown = "stdin" if name == "-" else os.path.basename(name)
+    return {"form": "lines", "words": [], "script": content.decode(errors="surrogateescape"), "script_name": shown}
+
+
+def script(words: list[str], content: bytes) -> dict[str, Any]:
+    name = os.path.basename(words[0])
+    if len(content) > SCRIPT_LIMIT_B:
+        raise bad_request(f"{words[0]} is over 4 MiB", "a script should be smaller: let it call a program")
+    if name.endswith(".py") and not content.startswith(b"#!"):
+        raise bad_request(
+            f"{words[0]} has no #! line, so a shell would run it", f"add one, or: mgpu submit -- python {words[0]}"
+        )
+    text = content.decode(errors="surrogateescape")
+    return {"form": "script", "words": words[1:], "script": text, "script_name": name}
