@@ -55,6 +55,7 @@ WAYS_OUT = ("/v1/status", "/v1/stop", "/v1/restart", watching.HEALTH, watching.M
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Named = Callable[[web.Request], Any]  # what the path names
 
 
 def build_app(context: Context) -> web.Application:
@@ -130,12 +131,12 @@ class _Routes:
     def table(self) -> list[web.RouteDef]:
         return [
             web.get("/v1/status", self._status, name="status"),
-            web.post("/v1/stop", self._stop, name="stop"),
+            web.post("/v1/stop", self._asked(status.stop), name="stop"),
             web.post("/v1/reload", self._told(reload.reload), name="reload"),
-            web.post("/v1/restart", self._restart, name="restart"),
-            web.get("/v1/tokens", self._list_tokens, name="tokens"),
+            web.post("/v1/restart", self._asked(restart.restart, wide=True), name="restart"),
+            web.get("/v1/tokens", self._asked(tokens.list_tokens), name="tokens"),
             web.post("/v1/tokens", self._create_token, name="token-create"),
-            web.post("/v1/tokens/{token}/revoke", self._revoke_token, name="token-revoke"),
+            web.post("/v1/tokens/{token}/revoke", self._asked(tokens.revoke, of=_token), name="token-revoke"),
             web.post("/v1/jobs", self._submit, name="submit"),
             web.post("/v1/jobs/test", self._told(outlook.test_only), name="test-only"),
             web.get("/v1/jobs", self._list_jobs, name="queue"),
@@ -146,28 +147,28 @@ class _Routes:
             web.post("/v1/release", self._told(hold.release), name="release"),
             web.post("/v1/requeue", self._told(requeue.requeue), name="requeue"),
             web.get("/v1/jobs/{job}", self._show_job, name="show-job"),
-            web.get("/v1/jobs/{job}/why", self._why, name="why"),
-            web.post("/v1/jobs/{job}/update", self._update, name="update"),
+            web.get("/v1/jobs/{job}/why", self._asked(jobs.why, of=_job), name="why"),
+            web.post("/v1/jobs/{job}/update", self._told(update.update, of=_job), name="update"),
             web.get("/v1/jobs/{job}/output", self._output, name="logs"),
             web.get("/v1/jobs/{job}/stream", self._stream, name="follow"),
             web.get("/v1/enroll", self._enrolment, name="enroll"),
             web.post("/v1/enroll", self._told(enroll.enroll, wide=True), name="enroll-test"),
             web.post("/v1/preflight", self._told(preflight.preflight, wide=True), name="preflight"),
             web.get("/v1/trees", self._tree_limits, name="tree-limits"),
-            web.get("/v1/trees/{digest}", self._find_tree, name="find-tree"),
+            web.get("/v1/trees/{digest}", self._asked(trees.find, of=_digest), name="find-tree"),
             web.put("/v1/trees/{digest}", self._receive_tree, name="send-tree"),
             web.get("/v1/audit", self._audit, name="audit"),
-            web.get("/v1/nodes", self._list_nodes, name="nodes"),
-            web.get("/v1/nodes/{node}", self._show_node, name="show-node"),
+            web.get("/v1/nodes", self._asked(nodes.list_nodes), name="nodes"),
+            web.get("/v1/nodes/{node}", self._asked(nodes.show_node, of=_node), name="show-node"),
             web.post("/v1/nodes/{node}/probe", self._probe, name="probe"),
-            web.get("/v1/nodes/{node}/residue", self._residue, name="residue"),
-            web.post("/v1/nodes/{node}/clean", self._clean, name="node-clean"),
-            web.post("/v1/nodes/{node}/drain", self._drain, name="node-drain"),
-            web.post("/v1/nodes/{node}/resume", self._resume, name="node-resume"),
-            web.get("/v1/nodes/{node}/lost", self._lost, name="lost-jobs"),
-            web.post("/v1/nodes/{node}/down", self._give_up, name="node-down"),
+            web.get("/v1/nodes/{node}/residue", self._asked(residue.residue, of=_node, wide=True), name="residue"),
+            web.post("/v1/nodes/{node}/clean", self._told(residue.clean, of=_node, wide=True), name="node-clean"),
+            web.post("/v1/nodes/{node}/drain", self._told(drain.drain, of=_node, wide=True), name="node-drain"),
+            web.post("/v1/nodes/{node}/resume", self._told(drain.resume, of=_node, wide=True), name="node-resume"),
+            web.get("/v1/nodes/{node}/lost", self._asked(nodes.lost_on, of=_node), name="lost-jobs"),
+            web.post("/v1/nodes/{node}/down", self._asked(nodes.give_up, of=_node, wide=True), name="node-down"),
             web.get("/v1/nodes/{node}/hostkeys", self._host_keys, name="host-keys"),
-            web.post("/v1/nodes/{node}/trust", self._trust, name="trust"),
+            web.post("/v1/nodes/{node}/trust", self._told(nodes.trust_node, of=_node, wide=True), name="trust"),
         ]
 
     @web.middleware
@@ -219,13 +220,24 @@ class _Routes:
         async with turns.of_thread(wide=True):
             return await asyncio.get_running_loop().run_in_executor(self._wide, function, *arguments)
 
-    def _told(self, operation: Callable[..., Any], wide: bool = False) -> Handler:
-        """For what takes the caller and a body."""
+    def _asked(self, operation: Callable[..., Any], of: Named | None = None, wide: bool = False) -> Handler:
+        """For what takes the caller, and what the path names. `wide`: it waits for nodes."""
         run = self._run_widely if wide else self._run
 
         async def handle(request: web.Request) -> web.Response:
-            asked = (self._context, caller_of(request), await bodies.read_object(request))
-            return web.json_response(await run(operation, *asked))
+            named = () if of is None else (of(request),)
+            return web.json_response(await run(operation, self._context, caller_of(request), *named))
+
+        return handle
+
+    def _told(self, operation: Callable[..., Any], of: Named | None = None, wide: bool = False) -> Handler:
+        """The same, of what takes a body as well."""
+        run = self._run_widely if wide else self._run
+
+        async def handle(request: web.Request) -> web.Response:
+            named = () if of is None else (of(request),)
+            body = await bodies.read_object(request)
+            return web.json_response(await run(operation, self._context, caller_of(request), *named, body))
 
         return handle
 
@@ -238,19 +250,6 @@ class _Routes:
         answer = await self._run(tokens.create, self._context, caller_of(request), body)
         told: dict[str, str] = request.app[TOLD]
         return web.json_response({**answer, "listens": told.get("listens", "")}, status=HTTPStatus.CREATED)
-
-    async def _list_tokens(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(tokens.list_tokens, self._context, caller_of(request)))
-
-    async def _revoke_token(self, request: web.Request) -> web.Response:
-        token_id = request.match_info["token"]
-        return web.json_response(await self._run(tokens.revoke, self._context, caller_of(request), token_id))
-
-    async def _restart(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run_widely(restart.restart, self._context, caller_of(request)))
-
-    async def _stop(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(status.stop, self._context, caller_of(request)))
 
     async def _submit(self, request: web.Request) -> web.Response:
         made = await self._run(submit.submit, self._context, caller_of(request), await bodies.read_object(request))
@@ -266,14 +265,6 @@ class _Routes:
     async def _show_job(self, request: web.Request) -> web.Response:
         ways = request.query.get("ways") == "1"
         return web.json_response(await self._run(jobs.show_job, self._context, caller_of(request), _job(request), ways))
-
-    async def _why(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(jobs.why, self._context, caller_of(request), _job(request)))
-
-    async def _update(self, request: web.Request) -> web.Response:
-        body = await bodies.read_object(request)
-        answer = await self._run(update.update, self._context, caller_of(request), _job(request), body)
-        return web.json_response(answer)
 
     async def _output(self, request: web.Request) -> web.Response:
         wanted = output.parse_output_request(_job(request), request.query)
@@ -291,13 +282,9 @@ class _Routes:
     async def _tree_limits(self, _request: web.Request) -> web.Response:
         return web.json_response(trees.limits(self._context))
 
-    async def _find_tree(self, request: web.Request) -> web.Response:
-        digest = request.match_info["digest"]
-        return web.json_response(await self._run(trees.find, self._context, caller_of(request), digest))
-
     async def _receive_tree(self, request: web.Request) -> web.Response:
         """Looked through piece by piece as it comes, with no more of it in memory than a piece."""
-        digest = request.match_info["digest"]
+        digest = _digest(request)
         incoming = await self._run(trees.receive, self._context, caller_of(request), digest)
         if incoming is None:
             return web.json_response({"digest": digest})
@@ -315,12 +302,6 @@ class _Routes:
         text = await self._run(lambda: json.dumps(audit.list_entries(*asked)))
         return web.Response(text=text, content_type="application/json")
 
-    async def _list_nodes(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(nodes.list_nodes, self._context, caller_of(request)))
-
-    async def _show_node(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(nodes.show_node, self._context, caller_of(request), _node(request)))
-
     async def _probe(self, request: web.Request) -> web.Response:
         """However long the node takes, no thread waits for it: a hundred may be asked at once."""
         caller, name = caller_of(request), _node(request)
@@ -332,39 +313,8 @@ class _Routes:
         nodes = request.query.get("nodes", "")
         return web.json_response(await self._run(enroll.enrolment, self._context, caller_of(request), nodes))
 
-    async def _residue(self, request: web.Request) -> web.Response:
-        answer = await self._run_widely(residue.residue, self._context, caller_of(request), _node(request))
-        return web.json_response(answer)
-
-    async def _clean(self, request: web.Request) -> web.Response:
-        body = await bodies.read_object(request)
-        answer = await self._run_widely(residue.clean, self._context, caller_of(request), _node(request), body)
-        return web.json_response(answer)
-
-    async def _drain(self, request: web.Request) -> web.Response:
-        body = await bodies.read_object(request)
-        answer = await self._run_widely(drain.drain, self._context, caller_of(request), _node(request), body)
-        return web.json_response(answer)
-
-    async def _resume(self, request: web.Request) -> web.Response:
-        body = await bodies.read_object(request)
-        answer = await self._run_widely(drain.resume, self._context, caller_of(request), _node(request), body)
-        return web.json_response(answer)
-
-    async def _lost(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._run(nodes.lost_on, self._context, caller_of(request), _node(request)))
-
-    async def _give_up(self, request: web.Request) -> web.Response:
-        answer = await self._run_widely(nodes.give_up, self._context, caller_of(request), _node(request))
-        return web.json_response(answer)
-
     async def _host_keys(self, request: web.Request) -> web.Response:
         return web.json_response(await self._run_widely(nodes.host_keys, self._context, _node(request)))
-
-    async def _trust(self, request: web.Request) -> web.Response:
-        body = await bodies.read_object(request)
-        answer = await self._run_widely(nodes.trust_node, self._context, caller_of(request), _node(request), body)
-        return web.json_response(answer)
 
 
 def _job(request: web.Request) -> Reference:
@@ -373,6 +323,14 @@ def _job(request: web.Request) -> Reference:
 
 def _node(request: web.Request) -> str:
     return request.match_info["node"]
+
+
+def _token(request: web.Request) -> str:
+    return request.match_info["token"]
+
+
+def _digest(request: web.Request) -> str:
+    return request.match_info["digest"]
 
 
 def _same_file(meant: str, ours: str) -> bool:
