@@ -8,7 +8,7 @@ from typing import Any
 
 from mgpu import clock
 from mgpu.core import lifecycle
-from mgpu.core.array import Indices, shown_id, to_come
+from mgpu.core.array import Indices, to_come
 from mgpu.core.model import Job, JobState
 from mgpu.ops import arrays
 from mgpu.ops.chosen import Act, AlreadyEnded, change_chosen, said_before
@@ -32,7 +32,7 @@ def _cancel(writer: Writer, caller: Caller, job: Job, mark: str) -> None:
     if job.state.final:
         if said_before(writer, job, "cancel", mark):
             return
-        raise AlreadyEnded(f"job {shown_id(job)} has already ended ({job.state})")
+        raise AlreadyEnded.of(job)
     if job.is_array:
         _drop(writer, caller, job, to_come(job), mark)
         return

@@ -31,6 +31,10 @@ _TASK = re.compile(r"\b\d+_\d+\b", re.ASCII)
 class AlreadyEnded(MgpuError):
     code = "already_ended"
 
+    @classmethod
+    def of(cls, job: Job) -> AlreadyEnded:
+        return cls(f"job {shown_id(job)} has already ended ({job.state})")
+
 
 @dataclass(frozen=True, slots=True)
 class Act:

@@ -43,6 +43,6 @@ def release(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Jso
 
 def _require_waiting(job: Job, what: str) -> None:
     if job.state.final:
-        raise AlreadyEnded(f"job {shown_id(job)} has already ended ({job.state})")
+        raise AlreadyEnded.of(job)
     if job.state is not JobState.PENDING:
         raise RequestError(f"job {shown_id(job)} runs: only jobs that wait can be {what}")

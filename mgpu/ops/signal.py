@@ -64,7 +64,7 @@ def signal(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
 
 def _require_running(job: Job) -> None:
     if job.state.final:
-        raise AlreadyEnded(f"job {shown_id(job)} has already ended ({job.state})")
+        raise AlreadyEnded.of(job)
     if job.state is not JobState.RUNNING:
         raise RequestError(f"job {shown_id(job)} waits: there is nothing to signal", "`mgpu cancel` takes it back")
 

@@ -51,8 +51,8 @@ class _Wish(NamedTuple):
 
 
 def update(context: Context, caller: Caller, named: Reference, payload: Mapping[str, Any]) -> Json:
-    """The limit counts from the start of the job. Of an array all is meant that waits, and for a limit
-    alone what runs too. Raises RequestError, NotAllowed, NotFound, AlreadyEnded."""
+    """The limit counts from the start of the job. Of an array all is meant that waits, and for a limit alone what runs
+    too. Raises RequestError, NotAllowed, NotFound, AlreadyEnded."""
     read.only_keys(payload, ("request_id", "zone", *_CHANGES), "the key")
     request_id = parse_request_id(payload)
     options = read.Options({name: payload[name] for name in _CHANGES if payload.get(name) is not None})
@@ -68,7 +68,7 @@ def update(context: Context, caller: Caller, named: Reference, payload: Mapping[
         jobs = _meant(with_tasks(w, job), options)
         for one in jobs:
             if one.state.final:
-                raise AlreadyEnded(f"job {shown_id(one)} has already ended ({one.state})")
+                raise AlreadyEnded.of(one)
             after = _waiting(w, one, wish) if one.state is JobState.PENDING else _running(w, one, wish)
             w.save_job(after, one)
         said = [_said(name, after) for name in options]
