@@ -1,4 +1,4 @@
-"""mgpu config: is the configuration sound?"""
+"""mgpu config: is the configuration sound, and is it in force?"""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ COMMANDS = {
     "check": ("mgpu.cli.config:check", "Report all faults of the configuration."),
     "reload": ("mgpu.cli.config:reload", "Have the master take up the configuration as it is now."),
 }
-EXAMPLES = """
+CHECK_EXAMPLES = """
 Examples:
   mgpu config check
   mgpu config check ./cluster_config.yaml
 """
+EXAMPLES = """
+Example, after an edit:
+  mgpu config check && mgpu config reload
+"""
+
+config = Group("config", "Check the configuration, and bring it into force.", COMMANDS, examples=EXAMPLES)
 
 
-config = Group("config", "Look at the configuration.", COMMANDS)
-
-
-@command(Argument("file", nargs="?"), examples=EXAMPLES)
+@command(Argument("file", nargs="?"), examples=CHECK_EXAMPLES)
 def check(session: Session, /, file: str | None) -> int:
     """Load the configuration (FILE, or the one in force) and report every fault with file, line and column."""
     from mgpu.config import load

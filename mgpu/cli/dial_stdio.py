@@ -16,7 +16,8 @@ from mgpu.client.relay import relay
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
-It is run for you by MGPU_MASTER=ssh://user@here, from another machine.
+Example, on another machine, whose ssh runs it here:
+  mgpu --master ssh://user@here queue
 """
 
 

@@ -42,7 +42,7 @@ COMMANDS = {
     "init": ("mgpu.cli.init:init", "Make a configuration from the hosts that ssh knows."),
     "simulate": ("mgpu.cli.simulate:simulate", "Replay a job log through the planner."),
     "audit": ("mgpu.cli.audit:audit", "Who did what, and what was refused."),
-    "config": ("mgpu.cli.config:config", "Check the configuration."),
+    "config": ("mgpu.cli.config:config", "Check the configuration, and bring it into force."),
     "db": ("mgpu.cli.db:db", "Back up, restore, check, shrink and migrate the database."),
     "status": ("mgpu.cli.status:status", "Whether a master runs, and how it is."),
     "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),

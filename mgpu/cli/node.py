@@ -40,9 +40,14 @@ COMMANDS = {
     "clean": ("mgpu.cli.residue:clean", "Remove what is over of ours on a node."),
     "trust": ("mgpu.cli.node:trust", "Accept a node's host keys."),
 }
+EXAMPLES = """
+Examples:
+  mgpu node add gpu05; mgpu node trust gpu05
+  mgpu node probe --all
+  mgpu node drain gpu07:5 --reason "new fan"; mgpu node resume gpu07:5
+"""
 
-
-node = Group("node", "Act on nodes.", COMMANDS, {"undrain": "resume"})
+node = Group("node", "Act on nodes.", COMMANDS, {"undrain": "resume"}, EXAMPLES)
 
 
 @command(

@@ -38,7 +38,20 @@ Example:
   ssh head mgpu token fingerprint
 """
 
-token = Group("token", "What clients show that come over TCP: made and revoked on the head, or by ssh://.", COMMANDS)
+EXAMPLES = """
+Example, on the head node:
+  mgpu token create --name laptop         shown once, here
+and on the laptop:
+  mgpu token trust https://head:8443      is it the head's certificate?
+  mgpu token save https://head:8443       type or paste it
+"""
+
+token = Group(
+    "token",
+    "What clients show that come over TCP: made and revoked on the head, or by ssh://.",
+    COMMANDS,
+    examples=EXAMPLES,
+)
 
 
 @command(

@@ -37,7 +37,14 @@ Examples:
   mgpu service uninstall cron
 """
 
-service = Group("service", "The master as a service of this machine.", COMMANDS)
+EXAMPLES = """
+Examples:
+  mgpu service install systemd --user     or: cron, without systemd
+  mgpu service status
+  mgpu service uninstall
+"""
+
+service = Group("service", "The master as a service of this machine.", COMMANDS, examples=EXAMPLES)
 
 _KIND = Argument("kind", "systemd|cron")
 _USER = Option("--user", "", "Your own systemd, and not the machine's.", key="own")
