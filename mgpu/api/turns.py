@@ -26,7 +26,7 @@ class Share:
         self.large = asyncio.Semaphore(LARGE_AT_ONCE)
 
 
-SHARE: ContextVar[Share | None] = ContextVar("share", default=None)  # of whom the request at hand is of
+SHARE: ContextVar[Share | None] = ContextVar("share", default=None)  # of who asks in the request at hand
 
 
 class Turns:

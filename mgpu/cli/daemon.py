@@ -7,10 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, refusal
 from mgpu.cli.syntax import Option, command
 from mgpu.client import start
-from mgpu.client.http import MasterError
 from mgpu.client.lock import AlreadyRunning, hand_on, master_lock
 
 EXAMPLES = """
@@ -55,7 +54,7 @@ def as_master(session: Session, work: str, *details: bool) -> int:
         try:
             status = int(getattr(mgpu.daemon, work)(config, Path(location.state_dir), *details))
         except MgpuError as error:
-            raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+            raise refusal(error) from error
         if status == mgpu.daemon.ANEW:
             hand_on(lock)
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

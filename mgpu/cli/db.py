@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, refusal
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError
@@ -43,9 +43,15 @@ Examples:
   mgpu db migrate --dry-run   tried on a copy, which goes again
   mgpu db migrate             the master does the same when it begins
 """
+EXAMPLES = """
+Examples, on the master's machine:
+  mgpu db backup                  while the master goes on
+  mgpu db check
+  mgpu stop; mgpu db restore /backup/mgpu.db
+"""
 WORD_S = 2.0  # between two words about how far it is
 
-db = Group("db", "Back up, restore, check, shrink and migrate the database.", COMMANDS)
+db = Group("db", "Back up, restore, check, shrink and migrate the database.", COMMANDS, examples=EXAMPLES)
 
 
 @command(
@@ -158,7 +164,7 @@ def _asked(work: str, *details: Any, collect: bool = False) -> Any:
         found = getattr(care, work)(*details)
         return list(found) if collect else found
     except MgpuError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        raise refusal(error) from error
 
 
 def _tell(session: Session, told: dict[str, Any], words: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgpu.cli.findings import counted, lines
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, refusal
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import TYPE_CHECKING, Any
@@ -106,7 +106,7 @@ def loaded(path: str) -> Config:
     try:
         return load(Path(path) if path else None)
     except ConfigError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        raise refusal(error) from error
 
 
 def broken_config(error: MasterError) -> list[Finding]:
@@ -125,7 +125,7 @@ def chosen(config: Config, names: Sequence[str]) -> list[NodeConfig]:
     try:
         wanted = {each for name in names for each in expand(name)}
     except RequestError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        raise refusal(error) from error
     known = [str(node.name) for node in config.nodes]
     for name in sorted(wanted - set(known)):
         raise MasterError("not_found", f"there is no node {name!r}{did_you_mean(name, known)}", "mgpu nodes lists them")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mgpu.cli.refusals import print_refusals
-from mgpu.cli.session import Session, node_path
+from mgpu.cli.session import Session, node_path, refusal
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
@@ -94,7 +94,7 @@ def targets(places: tuple[str, ...]) -> dict[str, list[str]]:
         if not found:
             raise RequestError("which node?", "name one, or GPUs of one: gpu07, gpu07:5")
     except RequestError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        raise refusal(error) from error
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgpu.cli.session import Session, check_name
+from mgpu.cli.session import Session, check_name, refusal
 from mgpu.client.http import MasterError
 from mgpu.lean_typing import Any
 
@@ -22,7 +22,7 @@ def written_out(names: tuple[str, ...]) -> list[str]:
     try:
         return list(dict.fromkeys(each for name in names for each in expand(check_name(name))))
     except RequestError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        raise refusal(error) from error
 
 
 def only(nodes: list[dict[str, Any]], names: tuple[str, ...]) -> tuple[list[dict[str, Any]], MasterError | None]:

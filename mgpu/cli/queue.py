@@ -1,4 +1,4 @@
-"""mgpu queue jobs that wait or run, as a table."""
+"""mgpu queue: jobs that wait or run, as a table."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from mgpu.wording.letters import clean
 if TYPE_CHECKING:
     from mgpu.cli.status_file import StatusFile
     from mgpu.client.head import Head
+    from mgpu.core.errors import MgpuError
 
 __all__ = ["bad_request"]  # which commands take from here, beside what is a session's
 
@@ -158,3 +159,8 @@ def node_path(name: str) -> str:
     if len(name) > LONGEST_NAME:
         raise MasterError("not_found", f"there is no node {name!r}", "mgpu nodes lists them")
     return f"/v1/nodes/{quote(check_name(name))}"
+
+
+def refusal(error: MgpuError) -> MasterError:
+    """What the core, the configuration or the store refuses to a command that asks them itself."""
+    return MasterError(error.code, error.message, error.hint, error.exit_code)

@@ -159,8 +159,8 @@ def resolve(
     given: Mapping[str, Any], environ: Mapping[str, str], *below: Mapping[str, str | bool]
 ) -> dict[str, str | bool]:
     """The values in force, by key. `given`: by the command line (None, False, () = not; an empty one is the master's to
-    refuse). `below`: by the user's own
-    file, then by a script's directives, those that count more behind the others; variables count more than these.
+    refuse). `below`: by the user's own file, then by a script's directives, those that count more behind the others;
+    variables count more than these.
 
     Raises MasterError (bad_request) for a switch that is neither on nor off.
     """

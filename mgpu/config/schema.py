@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mgpu.config.listening import LOOPBACK, PORT, is_loopback
-from mgpu.config.model import DAY_S, DEFAULT_EVENTS, OUTPUT_MAX, SHIP_MAX, Listen
+from mgpu.config.model import DAY_S, DEFAULT_EVENTS, OUTPUT_MAX, SHIP_MAX, Listen, Privacy
 from mgpu.config.values import (
     Age,
     Count,
@@ -292,7 +292,7 @@ class Settings(Section):
     accounts: dict[Name, Account] = {}
     admins: Logins = []
     users: Users = {}
-    privacy: Literal["full", "names", "none"] = "full"
+    privacy: Privacy = "full"
     networking: Networking = Networking()
     scheduling: Scheduling = Scheduling()
     retries: Retries = Retries()

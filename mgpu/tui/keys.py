@@ -8,8 +8,8 @@ from textual.binding import Binding, BindingType
 
 
 class Key(NamedTuple):
-    """`keys` as Textual calls them; `where`: one of PLACES. `label` stands in the footer, "" =
-    it is left out there; `entry` in the command palette, likewise."""
+    """`keys` as Textual calls them; `where`: one of PLACES. `label` stands in the footer, "" = it is left out there;
+    `entry` in the command palette, likewise."""
 
     where: str
     keys: str

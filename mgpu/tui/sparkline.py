@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from mgpu.tui.bars import HEIGHTS
 from mgpu.wording.figures import duration, gib
 
-BARS = "▁▂▃▄▅▆▇█"
 PLAIN_BARS = "_.-=+*%#"  # of letters that every terminal has
 GAP = " "  # not measured then
 
@@ -17,7 +17,7 @@ GAP = " "  # not measured then
 def sparkline(values: Sequence[float | None], width: int, plain: bool = False) -> str:
     """`values` 0 to 100, oldest first, None = not measured. A letter each; of more than there is room for, a letter is
     the mean of its share."""
-    bars = PLAIN_BARS if plain else BARS
+    bars = PLAIN_BARS if plain else HEIGHTS
     return "".join(GAP if value is None else bars[_level(value)] for value in fitted(values, width))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mgpu.cli.config import ask_to_reload
-from mgpu.cli.session import Session, bad_request
+from mgpu.cli.session import Session, bad_request, refusal
 from mgpu.cli.setup import draft, key
 from mgpu.cli.setup.files import Files
 from mgpu.cli.setup.hosts import Host, choose, listed, looked_up
@@ -135,7 +135,7 @@ def write(files: Files, hosts: Sequence[Host], identity_file: str) -> None:
     try:
         warnings = load(files.config).warnings
     except ConfigError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        raise refusal(error) from error
     for warning in warnings:
         say(warning)
 

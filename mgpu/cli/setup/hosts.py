@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mgpu.cli.session import bad_request
+from mgpu.cli.session import bad_request, refusal
 from mgpu.cli.text import say, table
 from mgpu.client.http import MasterError
 from mgpu.config import SshSettings, SshTarget
@@ -100,7 +100,7 @@ def looked_up(words: Iterable[str]) -> list[Host]:
         for word in words:
             names += expand(word)
     except RequestError as error:
-        raise MasterError(error.code, error.message, error.hint, error.exit_code) from error
+        raise refusal(error) from error
     if len(names) > MOST:
         raise bad_request(
             f"{len(names)} hosts are named, init takes {MOST}", "write the inventory by hand: ranges make it short"

@@ -15,12 +15,12 @@ from typing import Any
 
 from mgpu import clock
 from mgpu.cli.node import changed, trust_one
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, node_path
 from mgpu.cli.setup.draft import Seen, seen_of
 from mgpu.cli.setup.hosts import Host
 from mgpu.cli.setup.key import IDENTITY_FILE, install
 from mgpu.cli.text import say
-from mgpu.client.http import MasterError, NoMaster, quote
+from mgpu.client.http import MasterError, NoMaster
 from mgpu.wording.figures import count, epoch
 from mgpu.wording.letters import clean
 
@@ -82,7 +82,7 @@ class Look:
                 self._trouble(host, error)
 
     def _call(self, method: str, host: Host, what: str, body: Any = None) -> Any:
-        return self._session.call(method, f"/v1/nodes/{quote(host.name)}/{what}", body)
+        return self._session.call(method, f"{node_path(host.name)}/{what}", body)
 
     def _each(
         self, hosts: Sequence[Host], ask: Callable[[Host], Any], in_order: bool
