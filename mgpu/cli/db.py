@@ -8,6 +8,7 @@ import sys
 from mgpu.cli.session import Session, refusal
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import say
+from mgpu.client import start
 from mgpu.client.http import MasterError
 from mgpu.client.lock import is_held, master_lock
 from mgpu.clock import monotonic
@@ -74,18 +75,28 @@ def backup(session: Session, /, file: str | None, force: bool) -> None:
 def restore(session: Session, /, file: str) -> None:
     """Put the backup FILE in the place of the database, while no master runs. What is there now is kept aside. Jobs
     that waited then are held, as they may have run since; numbers that were given since are not given again."""
-    state_dir = _state_dir(session)
-    with master_lock(state_dir):
-        done = _asked("restore", state_dir, file)
+    state_dir = session.location_here().state_dir
+    new = not os.path.lexists(state_dir)
+    if new:  # on a machine that takes the place of another
+        start.make_state_dir(state_dir)
+    _require_owner(state_dir)
+    try:
+        with master_lock(state_dir):
+            done = _asked("restore", state_dir, file)
+    except MasterError:
+        if new:
+            start.unmake_state_dir(state_dir)
+        raise
+    aside = str(done.aside) if done.aside.exists() else None  # where there was something
     told = {
-        "aside": str(done.aside),
+        "aside": aside,
         "held": done.held,
         "output_moved": done.moved,
         "next_job_id": done.next,
         "tokens_revoked": done.revoked,
     }
     lines = [
-        f"{file} is in place; what was there before lies in {done.aside}",
+        f"{file} is in place" + (f"; what was there before lies in {aside}" if aside else ""),
         f"jobs that are held, as they may have run since: {done.held}; mgpu queue, mgpu release ID, mgpu cancel ID",
         f"output of attempts that it does not know, put aside: {done.moved}; the next job is {done.next}",
     ]
@@ -141,18 +152,26 @@ def migrate(session: Session, /, dry_run: bool) -> None:
 
 
 def _state_dir(session: Session) -> str:
-    """Raises MasterError for who is neither root nor whose it is: the files are nobody else's, admins' neither."""
+    """One that is there. Raises MasterError."""
     state_dir = session.location_here().state_dir
+    _require_owner(state_dir)
+    return state_dir
+
+
+def _require_owner(state_dir: str) -> None:
+    """Raises MasterError where it is not there, and for who is neither root nor whose it is: the files are nobody
+    else's, admins' neither."""
     try:
         owner = os.stat(state_dir).st_uid
-    except OSError:  # told by who needs it
-        return state_dir
+    except OSError as error:
+        code = "not_found" if isinstance(error, FileNotFoundError) else "not_allowed"
+        what = f"{state_dir}: {error.strerror}: no database can be looked at there"
+        raise MasterError(code, what, "name the master's folder with --state-dir, on the master's machine") from error
     if os.geteuid() not in (0, owner):
         name = user_name(owner)
         whose, account = (name, name) if name else (f"uid {owner}", f"'#{owner}'")
         what = f"the database in {state_dir} is {whose}'s: mgpu db is for who runs the master, and root"
         raise MasterError("not_allowed", what, f"sudo -u {account} mgpu db ...", 77)
-    return state_dir
 
 
 def _asked(work: str, *details: Any, collect: bool = False) -> Any:
