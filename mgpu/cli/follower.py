@@ -314,7 +314,7 @@ class Follower:
             return
         reason = reason or "not looked at yet"
         if self._terminal:
-            expected = outcome.queue_place(self._prospects)
+            expected = outcome.queue_place(self._prospects, clock.now())
             text = f"mgpu: job {self._job_id} waits {duration(waited)}{expected and f' ({expected})'}: {reason}"
             line = cut(clean(in_local_time(text)), (terminal_columns(2) or 80) - 1)
             self._write_status(f"\r\x1b[K{line}")

@@ -9,12 +9,11 @@ from mgpu.tui.facts import Fact
 from mgpu.tui.sparkline import span_words, use_words, utilization
 from mgpu.wording.details import attempt_words, launcher_words, shell_words, ship_words, until_words
 from mgpu.wording.figures import count, duration, epoch, in_local_time, local_time
-from mgpu.wording.jobs import exit_words, idle_words, part_words, prospects, ran_for, told_by_exit_code, why
+from mgpu.wording.jobs import RANK_WORDS, exit_words, idle_words, part_words, prospects, ran_for, told_by_exit_code, why
 
 Json = dict[str, Any]
 MOST_NODES, MOST_NAMES, MOST_HOLDERS, MOST_RANKS = 30, 3, 10, 64
 TONES = {"PENDING": "wait", "RUNNING": "ours", "COMPLETED": "ok", "CANCELLED": "ended"}  # all others: bad
-RANK_WORDS = {"STARTING": "about to begin", "RUNNING": "runs", "STOPPING": "being ended", "ENDED": "ended"}
 TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended", "begin": "not before"}
 
 
@@ -125,7 +124,7 @@ def _ranks(job: Json) -> Iterator[Fact]:
 def _rank_words(part: Json) -> str:
     if part.get("state") == "LOST":
         since = f" since {local_time(part['lost_since'])}" if part.get("lost_since") else ""
-        return f"contact lost{since}, it may well run on"
+        return f"{RANK_WORDS['LOST']}{since}, it may well run on"
     words = RANK_WORDS.get(part.get("state") or "", str(part.get("state") or ""))
     if part.get("exit_code") is not None:
         words += f" with {exit_words(part['exit_code'], '')}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mgpu.tui.cells import Cell, fitted
 from mgpu.tui.columns import GAP, Column
-from mgpu.wording.figures import duration, epoch, in_local_time, local_time, roughly
-from mgpu.wording.jobs import expected_on, idle_words, place_or_reason, placed, ran_for, shown_id, why
+from mgpu.wording.figures import duration, epoch, in_local_time, roughly, short_time
+from mgpu.wording.jobs import ended_state, expected_on, idle_words, place_or_reason, placed, ran_for, shown_id, why
 
 Job = dict[str, Any]
 
@@ -84,9 +83,7 @@ def _id(job: Job, _now: float) -> Cell:
 
 
 def _state(job: Job, _now: float) -> Cell:
-    state = str(job.get("state") or "?")
-    if job.get("array_rest") and state not in ("PENDING", "RUNNING"):
-        state = "CANCELLED"
+    state = ended_state(job)
     lost = job.get("reason") == "ContactLost"
     return Cell(state, "bad" if lost else STATE_TONES.get(state, ""))
 
@@ -110,26 +107,18 @@ def _exit(job: Job, _now: float) -> Cell:
 
 
 def _start(job: Job, now: float) -> Cell:
-    return Cell(f" {soon(job.get('expected_start'), now)}", "dim")
+    return Cell(f" {short_time(job.get('expected_start'), now)}", "dim")
 
 
 def _ended(job: Job, now: float) -> Cell:
-    return Cell(f" {soon(job.get('end_time'), now)}", "dim")
-
-
-def soon(moment: str | None, now: float) -> str:
-    """A time as one says it today: of another day with its date."""
-    if not moment:
-        return ""
-    when, today = local_time(moment), time.strftime("%Y-%m-%d", time.localtime(now))
-    return when[11:16] if when[:10] == today else when[5:16]
+    return Cell(f" {short_time(job.get('end_time'), now)}", "dim")
 
 
 def _where(job: Job, now: float, start_apart: bool) -> Cell:
     """Where it runs, or why it does not; `start_apart`: when it would start is said in a column of its own."""
     if job.get("state") == "PENDING":
         reason = in_local_time(why(job))
-        start = soon(job.get("expected_start"), now)
+        start = short_time(job.get("expected_start"), now)
         place = expected_on(job.get("expected_on") or ())
         ahead = f"→ {place}" if start_apart else f"at {start}"
         return Cell(f"{ahead} ({reason})" if start and reason else reason, "dim")

@@ -43,6 +43,14 @@ def local_time(text: str | None) -> str:
     return "-" if when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
 
 
+def short_time(text: str | None, now: float) -> str:
+    """The same, as one says it at `now` (seconds since the epoch): 14:23, of another day `12-01 08:00`; "" = none."""
+    if not text:
+        return ""
+    when, today = local_time(text), time.strftime("%Y-%m-%d", time.localtime(now))
+    return when[11:16] if when[:10] == today else when[5:16]
+
+
 def gib(mib: int | None) -> str:
     return "?" if mib is None else f"{mib / 1024:.1f}"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from mgpu.lean_typing import Any
-from mgpu.wording.figures import count, epoch, gpu_label, local_time, ranges, roughly
+from mgpu.wording.figures import count, epoch, gpu_label, local_time, ranges, roughly, short_time
 from mgpu.wording.letters import clean
 
 CANCELLED_BY_ANOTHER = 143
@@ -141,7 +140,7 @@ def where_in_short(job: dict[str, Any]) -> str:
 def tasks_in_short(job: dict[str, Any]) -> str:
     """Where it runs, and what there is to say of ranks that do not simply run."""
     odd = [
-        f"rank {part['rank']} on {part['node']}: {_TASK_WORDS.get(part['state'], part['state'])}"
+        f"rank {part['rank']} on {part['node']}: {RANK_WORDS.get(part['state'], part['state'])}"
         + (f" with exit {part['exit_code']}" if part.get("exit_code") is not None else "")
         for part in job.get("allocation") or ()
         if part["state"] != "RUNNING"
@@ -149,7 +148,11 @@ def tasks_in_short(job: dict[str, Any]) -> str:
     return "; ".join([where_in_short(job), *odd])
 
 
-_TASK_WORDS = {"STARTING": "about to begin", "STOPPING": "being ended", "LOST": "contact lost", "ENDED": "ended"}
+# how the rank of a job stands, by its state
+RANK_WORDS = {
+    "STARTING": "about to begin", "RUNNING": "runs", "STOPPING": "being ended", "LOST": "contact lost",
+    "ENDED": "ended",
+}  # fmt: skip
 
 
 def _runs_on(job: dict[str, Any]) -> str:
@@ -181,22 +184,20 @@ def prospects(answer: dict[str, Any]) -> list[str]:
     if answer.get("ahead"):
         lines.append(f"{count(answer['ahead'], 'job')} before it in the queue")
     if answer.get("expected_start") and not answer.get("now"):
-        where = expected_on(answer.get("expected_on") or ())
-        lines.append(f"expected to start {local_time(answer['expected_start'])} on {where}")
+        place = expected_on(answer.get("expected_on") or ())
+        lines.append(f"expected to start {local_time(answer['expected_start'])} on {place}")
     if answer.get("sooner"):
         lines.append("it would start now with:")
         lines += [f"  {clean(words)}" for words in answer["sooner"]]
     return lines
 
 
-def queue_place(answer: dict[str, Any]) -> str:
+def queue_place(answer: dict[str, Any], now: float) -> str:
     """How many stand before it, and when and where it is expected to start, in few words."""
-    ahead, start = answer.get("ahead"), answer.get("expected_start")
+    ahead, start = answer.get("ahead"), short_time(answer.get("expected_start"), now)
     words = [] if ahead is None else [f"{ahead} before it" if ahead else "next in line"]
     if start:
-        when, today = local_time(start), time.strftime("%Y-%m-%d")
-        moment = when[11:16] if when[:10] == today else when[:16]
-        words.append(f"expected {moment} on {expected_on(answer.get('expected_on') or ())}")
+        words.append(f"expected {start} on {expected_on(answer.get('expected_on') or ())}")
     return ", ".join(words)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -96,11 +95,12 @@ def test_test_only_queues_nothing(peer: Peer, mgpu: Callable, command: str, chan
     assert (body["options"], peer.bodies("POST", "/v1/jobs")) == ({"gpus": "1"}, [])
 
 
-def test_a_place_in_the_queue_in_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_in_the_queue_in_few_words() -> None:
+    now = 1780360200.0  # 2026-06-02T00:30:00Z
     on = [{"node": "gpu01", "devices": [0, 1]}]
     at = {"expected_start": "2026-06-02T01:30:00Z", "expected_on": on}
-    assert queue_place({"ahead": 2, **at}) == "2 before it, expected 2026-06-02 01:30 on gpu01:0-1"
-    monkeypatch.setattr(time, "strftime", lambda form, *_: "2026-06-02 01:30:00" if "H" in form else "2026-06-02")
-    assert queue_place({"ahead": 0, **at}) == "next in line, expected 01:30 on gpu01:0-1"
-    assert queue_place({"ahead": 3, "expected_start": None, "expected_on": []}) == "3 before it"
-    assert queue_place({"ahead": None, "expected_start": None, "expected_on": []}) == queue_place({}) == ""
+    assert queue_place({"ahead": 2, **at}, now - 86_400) == "2 before it, expected 06-02 01:30 on gpu01:0-1"
+    assert queue_place({"ahead": 0, **at}, now) == "next in line, expected 01:30 on gpu01:0-1"
+    assert queue_place({"ahead": 3, "expected_start": None, "expected_on": []}, now) == "3 before it"
+    nothing = {"ahead": None, "expected_start": None, "expected_on": []}
+    assert queue_place(nothing, now) == queue_place({}, now) == ""

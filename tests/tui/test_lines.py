@@ -10,6 +10,7 @@ from mgpu.tui import bars, node_rows, queue_rows, totals
 from mgpu.tui.cells import Cell, fit, line_of, shown, width_of
 from mgpu.tui.columns import Column, shares
 from mgpu.tui.key_line import Entry, fitting
+from mgpu.wording.figures import short_time
 from tests.tui.stand_in import NOW, gpu, held, job, moment, node, zoo
 
 
@@ -144,9 +145,9 @@ def test_the_memory_of_a_large_gpu_is_told_in_full() -> None:
 
 
 def test_a_time_of_another_day_has_its_date() -> None:
-    assert queue_rows.soon(moment(NOW + 60), NOW) == "14:14"
-    assert queue_rows.soon(moment(NOW + 86400), NOW) == "09-22 14:13"
-    assert queue_rows.soon(None, NOW) == ""
+    assert short_time(moment(NOW + 60), NOW) == "14:14"
+    assert short_time(moment(NOW + 86400), NOW) == "09-22 14:13"
+    assert short_time(None, NOW) == ""
 
 
 def test_columns_yield_in_order_and_fill_the_room() -> None:
