@@ -36,7 +36,7 @@ class Ask:
         """The GPUs that the smallest part which may go to this node needs."""
         if self.request.pins:
             return dict(zip(self.shape.named, self.sizes, strict=True)).get(node, 0)
-        return min(self.sizes) if self.sizes else 1
+        return self.least
 
     def ruled_out(self, node: NodeView) -> str:
         """Why the job may never use this node, whatever the node does; "" = it may."""

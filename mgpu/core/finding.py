@@ -9,7 +9,6 @@ OK = "ok"
 WARNING = "warning"
 FAILURE = "failure"
 SKIPPED = "skipped"  # it could not be looked at
-STATUSES = (OK, WARNING, FAILURE, SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)

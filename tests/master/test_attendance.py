@@ -13,24 +13,12 @@ from mgpu.core.model import Command, CommandForm, Job, JobId, JobKind, JobSpec, 
 from mgpu.master.attendance import LONGEST_PAUSE_S, Attendance
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
-
-
-class Hands:
-    """A clock that somebody moves."""
-
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def now(self) -> float:
-        return 1e9 + self.time
-
-    def monotonic(self) -> float:
-        return self.time
+from tests.clocks import HandClock
 
 
 class Desk:
     def __init__(self, folder: Path) -> None:
-        self.clock = Hands()
+        self.clock = HandClock(1e9, 100.0)
         self.store = Store.open(folder / "mgpu.db")
         self.spool = Spool(folder / "spool")
         self.woken = threading.Event()
@@ -58,7 +46,7 @@ class Desk:
         return job
 
     def after(self, seconds: float) -> float:
-        self.clock.time += seconds
+        self.clock.passed += seconds
         return self.attendance.end_abandoned()
 
 

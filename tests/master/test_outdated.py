@@ -12,6 +12,7 @@ from mgpu.master.master import Master
 from mgpu.master.outdated import FIRST_S, PERIOD_S, Outdated, Package
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
+from tests.clocks import HandClock
 
 
 @pytest.fixture
@@ -93,28 +94,16 @@ def test_a_folder_that_is_gone(folder: Path) -> None:
     assert "holds version none now" in package.notice
 
 
-class Wall:
-    """A clock that is set."""
-
-    at = 0.0
-
-    def now(self) -> float:
-        return 1000.0 + self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-
 def test_status_tells_it(folder: Path, tmp_path: Path) -> None:
-    wall = Wall()
+    wall = HandClock(1000.0, 0.0)
     store = Store.open(tmp_path / "mgpu.db")
     master = Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: Links({}), clock=wall)
     master._outdated = Outdated(Package(folder))
     master.tick()
-    wall.at = FIRST_S
+    wall.passed = FIRST_S
     assert not master.errors()
     touch(folder / "core" / "plan.py", "x = 2\n")
-    wall.at += PERIOD_S
+    wall.passed += PERIOD_S
     master.tick()
     (line,) = master.errors()
     assert "`mgpu restart` takes it up" in line

@@ -21,19 +21,12 @@ from mgpu.ops.output import REMOVED
 from mgpu.store import pruning, samples
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
+from tests.clocks import HandClock
 from tests.store.stored_values import NODE, attempt, job, part, spec
 
 DAY_S = 86_400.0
 NOW = 1000 * DAY_S
 NO_SHARES = FairShare(half_life_s=None)
-
-
-class Clock:
-    def now(self) -> float:
-        return NOW
-
-    def monotonic(self) -> float:
-        return NOW
 
 
 class Kept:
@@ -44,7 +37,7 @@ class Kept:
 
     def sweep(self, config: Config) -> int:
         """How many pieces it took."""
-        sweeper = Retention(self.store, self.spool, config, None, Clock(), lambda: None)  # type: ignore[arg-type]
+        sweeper = Retention(self.store, self.spool, config, None, HandClock(NOW), lambda: None)  # type: ignore[arg-type]
         pieces = 1
         while sweeper.piece():
             pieces += 1

@@ -18,22 +18,10 @@ from mgpu.client.http import Endpoint
 from mgpu.client.locate import Location
 from mgpu.tui import themes
 from mgpu.tui.source import Source
+from tests.clocks import HandClock
 
 PATIENCE_S = 20.0
 NOW = 1_767_225_660.0  # 2026-01-01 00:01:00 UTC, a minute after the jobs of tests.client.peer were submitted
-
-
-class Still:
-    """A clock that goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.seconds = NOW
-
-    def now(self) -> float:
-        return self.seconds
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class Recording(HeadlessDriver):
@@ -54,9 +42,9 @@ class Host(App[None]):
 
     CSS_PATH = Path(themes.__file__).with_name("monitor.tcss")
 
-    def __init__(self, socket_path: str, make: Callable[[Source, Still], Widget]) -> None:
+    def __init__(self, socket_path: str, make: Callable[[Source, HandClock], Widget]) -> None:
         super().__init__()
-        self.clock = Still()
+        self.clock = HandClock(NOW)
         self.source = Source(Location("", "", Endpoint(socket_path, None, (os.getuid(),)), False))
         self._make = make
         for each in themes.THEMES:

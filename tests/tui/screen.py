@@ -11,7 +11,8 @@ from textual.pilot import Pilot
 
 from mgpu.tui.app import Monitor
 from mgpu.tui.main_screen import Main
-from tests.tui.stand_in import StandIn, Still
+from tests.clocks import HandClock
+from tests.tui.stand_in import NOW, StandIn
 
 PATIENCE_S = 30.0
 
@@ -21,7 +22,7 @@ async def opened(
     master: StandIn, size: tuple[int, int] = (80, 24), theme: str = "dark", answered: bool = True
 ) -> AsyncIterator[Pilot[None]]:
     """With the first answers on the screen, unless none will come."""
-    app = Monitor(master.source(), theme, "head.lab", Still())
+    app = Monitor(master.source(), theme, "head.lab", HandClock(NOW))
     async with app.run_test(size=size, notifications=True) as pilot:
         main = app.main
         if answered:

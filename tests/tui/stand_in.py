@@ -23,19 +23,6 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Still:
-    """A clock that goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.seconds = NOW
-
-    def now(self) -> float:
-        return self.seconds
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-
 def job(number: int, running: int, **more: Any) -> dict[str, Any]:
     """The jobs up to `running` run, each on two GPUs of a node of its own."""
     runs = number <= running

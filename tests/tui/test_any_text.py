@@ -20,10 +20,11 @@ from textual.pilot import Pilot
 from mgpu.tui import themes
 from mgpu.tui.app import Monitor
 from tests.client.peer import output
+from tests.clocks import HandClock
 from tests.tui import stand_in
 from tests.tui.host import Recording
 from tests.tui.screen import press, settled, strips_of, until
-from tests.tui.stand_in import StandIn, Still
+from tests.tui.stand_in import NOW, StandIn
 
 # All that Textual itself sends: colours, places, that a picture begins and ends, the shape of the mouse's pointer.
 OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]+;[0-9]+H|\x1b\[\?(?:2026|25)[hl]|\x1b\]22;[a-z-]+\x07|\n")
@@ -147,7 +148,7 @@ async def walk(master: Spoilt, log: list[bytes], size: tuple[int, int], held: th
         at += len(data)
     stream = [*begin, {"event": "begin", "offsets": [[1, 0, 0], [2, 0, 0]]}, *pieces, held]
     master.streams = [list(stream) for _ in range(9)]
-    app = Recorded(master.source(), "dark", master._texts[0], Still())
+    app = Recorded(master.source(), "dark", master._texts[0], HandClock(NOW))
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: bool(app.main.queue.answer) and app.main.nodes.poll.freshness.good_at is not None)
         await settled(pilot)

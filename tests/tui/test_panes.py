@@ -19,8 +19,9 @@ from mgpu.tui.job_pane import JobPane
 from mgpu.tui.node_pane import NodePane
 from mgpu.tui.source import Source
 from tests.client.peer import Peer, job, output, state
+from tests.clocks import HandClock
 from tests.tui import stand_in
-from tests.tui.host import Host, Still, screen_text, until, until_shown
+from tests.tui.host import Host, screen_text, until, until_shown
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @asynccontextmanager
 async def opened(
-    peer: Peer, make: Callable[[Source, Still], Widget], size: tuple[int, int] = (80, 24)
+    peer: Peer, make: Callable[[Source, HandClock], Widget], size: tuple[int, int] = (80, 24)
 ) -> AsyncIterator[tuple[Pilot[None], Host]]:
     app = Host(peer.path, make)
     async with app.run_test(size=size) as pilot:
@@ -57,7 +58,7 @@ def test_a_job_is_followed_from_its_wait_to_its_end(peer: Peer) -> None:
             peer.answers["GET", "/v1/jobs/17"] = job("RUNNING", time_limit_s=3600)
             await until_shown(pilot, "0:50 of 1:00:00")
             assert "all of it is taken" not in "\n".join(screen_text(app))
-            app.clock.seconds += 10
+            app.clock.passed += 10
             await until_shown(pilot, "1:00 of 1:00:00")
             peer.answers["GET", "/v1/jobs/17"] = job("FAILED", exit_code=3, end_time="2026-01-01T00:01:10Z")
             await until_shown(pilot, "FAILED, exit 3")
@@ -120,7 +121,7 @@ def test_a_master_of_another_version_breaks_nothing(peer: Peer) -> None:
     peer.answers["GET", "/v1/jobs/17"] = {"job_id": 17, "state": "RUNNING", "allocation": [{"rank": None}], "begin": 7}
     peer.answers["GET", "/v1/nodes/gpu01"] = {"node_id": "gpu01", "state": 7, "gpus": [{}]}
 
-    async def look(make: Callable[[Source, Still], Any], what: str) -> None:
+    async def look(make: Callable[[Source, HandClock], Any], what: str) -> None:
         async with opened(peer, make) as (pilot, app):
             app.query(make(app.source, app.clock).__class__).first().show(what)
             await until_shown(pilot, what)

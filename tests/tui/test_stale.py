@@ -16,7 +16,7 @@ REFUSAL = (503, {"error": {"code": "store", "message": "the disk is full", "hint
 
 def tick(pilot: object, seconds: float) -> None:
     main = monitor(pilot)  # type: ignore[arg-type]
-    main._clock.seconds += seconds  # type: ignore[attr-defined]
+    main._clock.passed += seconds  # type: ignore[attr-defined]
     main._tick()
 
 
