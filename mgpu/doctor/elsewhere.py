@@ -14,6 +14,7 @@ from mgpu.client import http, tcp
 from mgpu.client.dial import Dialer
 from mgpu.client.locate import Location
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
+from mgpu.doctor.master import errors
 
 SLOW_LOGIN_S = 3.0
 
@@ -40,7 +41,7 @@ def look(place: Location, dialer: Dialer) -> Iterator[Finding]:
         else:
             yield ok("login", text)
         yield from master(place)
-    yield same(dialer)
+    yield same(dialer.version)
     by_hand = ["ssh", *(word for word in head.login if word != "--"), f"{head.mgpu or 'mgpu'} doctor"]
     yield skipped("nodes", f"are looked at from the master's machine: {shlex.join(by_hand)}")
 
@@ -61,8 +62,7 @@ def look_by_token(place: Location) -> Iterator[Finding]:
     yield ok("connection", f"{text}; {known}" if dialer.address.tls else text)
     yield from master(place)
     if http.other_versions:
-        theirs = f"mgpu there is version {http.other_versions[0]}, here {mgpu.__version__}"
-        yield warning("same", theirs, "install the same on both, should a command be refused")
+        yield same(http.other_versions[0])
     yield skipped("nodes", f"are looked at from the master's machine: mgpu doctor on {dialer.shown}")
 
 
@@ -83,8 +83,7 @@ def master(place: Location) -> Iterator[Finding]:
     up = sum(node["state"] == "UP" for node in nodes)
     who = f"pid {status.get('pid')} of uid {status.get('uid')}"
     yield ok("master", f"{who} answers: {up} of {len(nodes)} nodes up")
-    for text in list(status.get("errors") or [])[-3:]:
-        yield warning("errors", f"the master says: {text}", "mgpu status shows them all")
+    yield from errors(status)
 
 
 def ask(place: Location, path: str) -> Any:
@@ -93,8 +92,9 @@ def ask(place: Location, path: str) -> Any:
     return json.loads(response.body)
 
 
-def same(dialer: Dialer) -> Finding:
-    if dialer.version == mgpu.__version__:
+def same(theirs: str) -> Finding:
+    """`theirs`: the version of mgpu there."""
+    if theirs == mgpu.__version__:
         return ok("same", f"same version here and there ({mgpu.__version__})")
-    text = f"mgpu there is version {dialer.version}, here {mgpu.__version__}"
+    text = f"mgpu there is version {theirs}, here {mgpu.__version__}"
     return warning("same", text, "install the same on both, should a command be refused")

@@ -199,6 +199,11 @@ def same(master: Master, status: Mapping[str, Any]) -> Iterator[Finding]:
         yield warning("listens", f"{listens}: clients elsewhere do not reach it", "docs/remote.md")
     elif listens:
         yield ok("listens", f"for clients elsewhere at {listens}")
+    yield from errors(status)
+
+
+def errors(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """What went wrong lately, as the master itself tells it."""
     for text in list(status.get("errors") or [])[-SHOWN_ERRORS:]:
         yield warning("errors", f"the master says: {text}", "mgpu status shows them all")
 
