@@ -6,29 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-from rich.style import Style
 from textual.binding import BindingType
 from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mgpu.tui.cells import TONES
 from mgpu.tui.keys import bindings
+from mgpu.tui.toned import Toned
 
 
-class Lines(ScrollView, can_focus=True):
+class Lines(Toned, can_focus=True):
     """A subclass says how many lines there are and how each looks. Keys are `keys.KEYS` of "lines"."""
 
     DEFAULT_CSS = """
     Lines { background: $background; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone}" for tone in TONES if tone}
     BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._on_screen: dict[int, Strip] = {}  # by line of the screen
-        self._tones: dict[str, Style] = {}
         self._by_itself = False  # it is us who scroll, and not who reads
 
     # --- what a subclass says ---
@@ -113,7 +109,6 @@ class Lines(ScrollView, can_focus=True):
         """The width is another one."""
 
     def notify_style_update(self) -> None:
-        self._tones.clear()
         self._on_screen.clear()
         super().notify_style_update()
 
@@ -139,12 +134,3 @@ class Lines(ScrollView, can_focus=True):
         if across:
             strip = strip.crop(across, across + width)
         return strip.adjust_cell_length(width, self.rich_style)
-
-    def tone(self, name: str) -> Style:
-        made = self._tones.get(name)
-        if made is None:
-            made = self.rich_style
-            if name:
-                made += self.get_component_rich_style(f"tone--{name}", partial=True)
-            self._tones[name] = made
-        return made

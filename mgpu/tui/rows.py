@@ -11,18 +11,18 @@ from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mgpu.tui.cells import TONES, Cell, fit, width_of
+from mgpu.tui.cells import Cell, fit, width_of
 from mgpu.tui.keys import bindings
 from mgpu.tui.themes import PLAIN
+from mgpu.tui.toned import Toned
 
+CURSOR = "rows--cursor"
 MARK, PLAIN_MARK = "▌", ">"  # before the line with the cursor: also without colours it can be seen
 
 
@@ -37,12 +37,12 @@ class View(NamedTuple):
     mark: str
 
 
-class Rows(ScrollView, can_focus=True):
+class Rows(Toned, can_focus=True):
     """`put` gives it rows. A subclass says what identifies one (`key_of`) and how it looks (`cells_of`, `head`); rows
     of more than a line are for `line_of`, `place_of` and `line_count` to count."""
 
     HAS_HEAD: ClassVar[bool] = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone}" for tone in TONES if tone} | {"rows--cursor", "rows--head"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {CURSOR}
     BINDINGS: ClassVar[list[BindingType]] = bindings("rows")
 
     class Told(Message):
@@ -80,7 +80,6 @@ class Rows(ScrollView, can_focus=True):
         self._drawn: dict[int, tuple[bool, tuple[Cell, ...]]] = {}  # by line of the screen; whether with the cursor
         self._ahead: dict[int, tuple[bool, tuple[Cell, ...]]] = {}  # made to be compared, drawn next
         self._view_ahead: View | None = None  # as it was then
-        self._styles_made: dict[tuple[str, bool], Style] = {}
 
     # --- what a subclass says ---
 
@@ -274,7 +273,6 @@ class Rows(ScrollView, can_focus=True):
         self._ask_for_rows()
 
     def notify_style_update(self) -> None:
-        self._styles_made.clear()
         self._ahead.clear()
         super().notify_style_update()
 
@@ -316,8 +314,9 @@ class Rows(ScrollView, can_focus=True):
         view = self._view()
         line = self._ahead.pop(y, None) if view == self._view_ahead else None
         self._drawn[y] = under, cells = line or self._line(y, view)
-        segments = [Segment(text, self._style(tone, under)) for text, tone in cells]
-        return Strip(segments).adjust_cell_length(self.size.width, self._style("", under))
+        cursor = CURSOR if under else ""
+        segments = [Segment(text, self.tone(tone, cursor)) for text, tone in cells]
+        return Strip(segments).adjust_cell_length(self.size.width, self.tone("", cursor))
 
     def _view(self) -> View:
         mark = PLAIN_MARK if self.plain else MARK
@@ -340,17 +339,6 @@ class Rows(ScrollView, can_focus=True):
         room = max(width - 1, 0)
         cells = [Cell(fit("…", room), "dim")] if item is None else self.cells_of(item, part, room)
         return under and view.focused, (mark, *cells)
-
-    def _style(self, tone: str, under_cursor: bool) -> Style:
-        made = self._styles_made.get((tone, under_cursor))
-        if made is None:
-            made = self.rich_style
-            if tone:
-                made += self.get_component_rich_style(f"tone--{tone}", partial=True)
-            if under_cursor:
-                made += self.get_component_rich_style("rows--cursor", partial=True)
-            self._styles_made[tone, under_cursor] = made
-        return made
 
 
 def _difference(before: Sequence[Cell], now: Sequence[Cell], width: int) -> tuple[int, int]:

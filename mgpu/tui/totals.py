@@ -11,8 +11,9 @@ from rich.segment import Segment
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mgpu.tui.cells import TONES, Cell, line_of, shown, total_width
+from mgpu.tui.cells import Cell, line_of, shown, total_width
 from mgpu.tui.node_rows import state_of
+from mgpu.tui.toned import COMPONENTS
 from mgpu.wording.figures import count
 
 Node = dict[str, Any]
@@ -86,7 +87,7 @@ def _ended(parts: Line, behind: Line, width: int) -> Line:
 class Totals(Widget):
     """`tell` says what has changed; a line is painted anew only if that can be seen."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone}" for tone in TONES if tone}
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
