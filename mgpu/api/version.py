@@ -9,7 +9,7 @@ from aiohttp import web
 
 import mgpu
 from mgpu.core.errors import MgpuError
-from mgpu.core.numeral import numeral
+from mgpu.numeral import numeral
 
 VERSION, WIRE = "X-Mgpu-Version", "X-Mgpu-Wire"
 # of these a difference may be the cause: what is asked for came later, or is gone

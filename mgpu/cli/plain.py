@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from mgpu.cli.syntax import GLOBAL_OPTIONS, MOST_NUMBER, Argument, Group, Option, Reading, by_flag, split
 from mgpu.lean_typing import Any
+from mgpu.numeral import numeral
 
 
 class NotPlain(Exception):
@@ -79,9 +80,10 @@ def _take_option(rest: list[str], options: Mapping[str, Option], told: dict[str,
 
 
 def _whole_number(text: str, least: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 18 or not least <= int(text) <= MOST_NUMBER:
+    number = numeral(text)
+    if number is None or not least <= number <= MOST_NUMBER:
         raise NotPlain
-    return int(text)
+    return number
 
 
 def _arguments(arguments: Sequence[Argument], words: list[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 import mgpu
 from mgpu import clock
 from mgpu.lean_typing import Any, NamedTuple, Protocol
+from mgpu.numeral import numeral
 
 # A fresh probe of a slow node takes the longest; an answer that takes longer than this is no answer.
 ANSWER_TIMEOUT_S = 180.0
@@ -269,7 +270,7 @@ def read_response(connection: socket.socket) -> Response:
         received += data
         if wanted < 0 and (end := received.find(b"\r\n\r\n")) >= 0:
             length = parse_head(bytes(received[:end]))[1].get("content-length", "")
-            wanted = 1 << 62 if (size := count(length)) is None else end + 4 + size
+            wanted = 1 << 62 if (size := numeral(length)) is None else end + 4 + size
     head, separator, body = bytes(received).partition(b"\r\n\r\n")
     if not separator or (wanted < 1 << 62 and len(received) < wanted):
         raise OSError("the answer was cut short")
@@ -291,7 +292,7 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     """Status and headers of an answer. Raises OSError when it is not HTTP."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/") or count(words[1]) is None:
+    if len(words) < 2 or not words[0].startswith("HTTP/") or numeral(words[1]) is None:
         raise OSError("not an HTTP answer")
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -299,11 +300,6 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     if version != mgpu.__version__:
         other_versions[:] = [version]
     return int(words[1]), headers
-
-
-def count(text: str) -> int | None:
-    """A size or a status as the other side wrote it; None = it is none. `isdigit` alone takes what `int` does not."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def raise_for_error(response: Response) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from mgpu.client.http import bad_request
 from mgpu.client.option import Option
 from mgpu.lean_typing import Any
+from mgpu.numeral import numeral
 
 SHIP_AROUND = "auto"  # the repository around us, else the folder that we are in
 
@@ -239,7 +240,7 @@ def whole_number(options: Mapping[str, str | bool], key: str) -> int | None:
     value = options.get(key)
     if value is None:
         return None
-    text = str(value)
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+    number = numeral(str(value))
+    if number is None:
         raise bad_request(f"--{key.replace('_', '-')} {value}: not a whole number", "give one that is 0 or more")
-    return int(text)
+    return number

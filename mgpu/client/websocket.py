@@ -9,6 +9,7 @@ import struct
 
 from mgpu.client import http
 from mgpu.lean_typing import Any
+from mgpu.numeral import numeral
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 # The master sends pieces of output of some 100 KiB; more than this is a fault, not output.
@@ -56,7 +57,7 @@ class WebSocket:
             status, headers = http.parse_head(bytes(self._buffer[:end]))
             del self._buffer[: end + 4]
             if status != 101:
-                length = http.count(headers.get("content-length", "")) or 0
+                length = numeral(headers.get("content-length", "")) or 0
                 while len(self._buffer) < length:
                     self._fill()
                 http.raise_for_error(http.Response(max(status, 400), headers, bytes(self._buffer[:length])))

@@ -14,6 +14,7 @@ from typing import Any
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import REQUEUE, FailureClass, JobId, Part, PartKey
 from mgpu.core.retry import LEFTOVER
+from mgpu.numeral import numeral
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,6 @@ class NodeAnswer:
 
 # Records lie in the account's home, where a job can write what it likes: only what a kernel would say is a value.
 _UPTIME = re.compile(r"\d{1,10}(?:\.\d{1,9})?", re.ASCII)
-_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a database holds 64 bits
 _MOST_EXIT_CODE = 255
 
 
@@ -150,7 +150,7 @@ def _exit_news(key: PartKey, record: str, when: Callable[[str], float]) -> News:
     head, _, uptime = record.rpartition(":")
     at = when(uptime)
     if not head.startswith("fail:"):
-        code = _number(head)
+        code = numeral(head)
         if code is None or code > _MOST_EXIT_CODE:
             # never taken for a success
             return News(key, PartEvent.EXITED, at, failure=FailureClass.SUPERVISOR, reason=_NO_EXIT_CODE)
@@ -223,14 +223,14 @@ def ask_told(line: str) -> tuple[PartKey, str, bool] | None:
 def _key(name: str) -> PartKey | None:
     """Of a run directory's name: an attempt has one part a node, and the master knows its rank."""
     job, _, attempt = name.partition(".")
-    numbers = _number(job), _number(attempt)
+    numbers = numeral(job), numeral(attempt)
     if numbers[0] is None or numbers[1] is None:
         return None
     return PartKey(JobId(numbers[0]), numbers[1], ANY_RANK)
 
 
 def _sizes(text: str) -> tuple[int, int] | None:
-    numbers = [_number(word) for word in text.split(",")]
+    numbers = [numeral(word) for word in text.split(",")]
     if len(numbers) != 3 or numbers[0] is None or numbers[1] is None:
         return None
     return numbers[0], numbers[1]
@@ -243,7 +243,7 @@ def _gate(text: str) -> dict[str, Any]:
     """PID:TICKS:BOOT, as keywords of News."""
     pid, ticks, boot_id = ([*text.split(":"), "", ""])[:3]
     # pid 0: the job was found without its run directory, nobody watches over it
-    return {"pid": _number(pid) or None, "start_ticks": _number(ticks), "boot_id": boot_id}
+    return {"pid": numeral(pid) or None, "start_ticks": numeral(ticks), "boot_id": boot_id}
 
 
 def refusal(key: PartKey, text: str, at: float, failure: FailureClass = FailureClass.NODE) -> News:
@@ -253,7 +253,3 @@ def refusal(key: PartKey, text: str, at: float, failure: FailureClass = FailureC
 
 def fenced(key: PartKey, at: float) -> News:
     return News(key, PartEvent.FENCED, at)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if _NUMBER.fullmatch(text) else None

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mgpu.core.numeral import numeral
+from mgpu.numeral import numeral
 
 _PLACE = re.compile(r"([0-9a-f]{32})/([A-Za-z0-9][A-Za-z0-9._-]*)/([1-9][0-9]*)\.([1-9][0-9]*)")
 _TREE_PLACE = re.compile(r"([0-9a-f]{32})/([A-Za-z0-9][A-Za-z0-9._-]*)/trees/([0-9a-f]{64})(?:\.[0-9]+)?")

@@ -11,8 +11,8 @@ from importlib.resources import files
 
 from mgpu import clock
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
-from mgpu.core.numeral import numeral
 from mgpu.doctor.case import Case, Patient
+from mgpu.numeral import numeral
 from mgpu.remote.channel import Channel
 from mgpu.remote.errors import RemoteError
 

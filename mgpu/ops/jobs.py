@@ -13,6 +13,7 @@ from mgpu.core.model import AttemptState, Job, JobId, JobState, Part
 from mgpu.core.plan import Wait
 from mgpu.core.smi.mig import label
 from mgpu.core.usage import PartUse, job_idle_since
+from mgpu.numeral import numeral
 from mgpu.ops import outlook, render
 from mgpu.ops.arrays import find, first_that_waits, is_next
 from mgpu.ops.context import Caller, Context
@@ -223,6 +224,7 @@ def parse_states(text: str) -> tuple[JobState, ...]:
 
 
 def parse_count(name: str, text: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+    number = numeral(text)
+    if number is None:
         raise RequestError(f"{name} {text!r} is not a whole number")
-    return min(int(text), most)
+    return min(number, most)

@@ -12,6 +12,7 @@ from mgpu.core.meeting import Call
 from mgpu.core.model import NodeName
 from mgpu.core.plan import NodeView
 from mgpu.core.preflight import findings
+from mgpu.numeral import numeral
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.render import Json
 
@@ -94,8 +95,9 @@ def _fitting(views: Sequence[NodeView], given: Mapping[str, str]) -> list[NodeNa
 def _some(names: list[NodeName], count: str) -> list[NodeName]:
     if not count:
         return names
-    if not count.isdecimal() or not 2 <= int(count) <= 10_000:
-        raise RequestError(f"--nodes must be a number from 2 on, not {count!r}")
-    if int(count) > len(names):
-        raise RequestError(f"{count} nodes were asked for, {len(names)} would do", "mgpu nodes lists them")
-    return names[: int(count)]
+    wanted = numeral(count)
+    if wanted is None or wanted < 2:
+        raise RequestError(f"--nodes must be a number from 2 on, not {count[:40]!r}")
+    if wanted > len(names):
+        raise RequestError(f"{wanted} nodes were asked for, {len(names)} would do", "mgpu nodes lists them")
+    return names[:wanted]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgpu.core.numeral import numeral
+from mgpu.numeral import numeral
 from mgpu.remote import wire
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.shell import FOR_EVER_S, Talk

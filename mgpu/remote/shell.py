@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mgpu import clock
+from mgpu.numeral import numeral
 from mgpu.remote import wire
 from mgpu.remote.channel import CHUNK, Channel, Connection
 from mgpu.remote.errors import RemoteError, Trouble
@@ -48,10 +49,10 @@ class Reply:
 
     def number(self, index: int) -> int:
         """A size or a status."""
-        word = self.word(index)
-        if not (word.isascii() and word.isdigit()) or len(word) > 18:
+        found = numeral(self.word(index))
+        if found is None:
             raise self._unreadable()
-        return int(word)
+        return found
 
     def _unreadable(self) -> RemoteError:
         said = " ".join((self.status, *self.words))[:200]

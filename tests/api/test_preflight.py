@@ -38,6 +38,7 @@ def test_which_nodes_are_meant(served: Served, body: dict[str, Any], names: tupl
     [
         ({"nodes": "3"}, "3 nodes were asked for, 2 would do"),
         ({"nodes": "1"}, "--nodes must be a number from 2 on"),
+        ({"nodes": "9" * 5000}, "--nodes must be a number from 2 on"),
         ({"nodes": 2}, "must be text"),
         ({"nodes": "2", "nodelist": "gpu01"}, "not both"),
         ({"nodelist": "gpu01"}, "only gpu01 would do"),
