@@ -12,14 +12,14 @@ from mgpu.cli.signals import ENDING, Signals
 from mgpu.cli.sink import Heads, Sink
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
-from mgpu.client.http import MasterError, with_query
+from mgpu.client.http import MasterError
 from mgpu.client.job_stream import STDERR, STDOUT, Event, JobStream, Output
 from mgpu.client.master import Master
+from mgpu.client.output import pieces
 from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.jobs import ending
 
-PIECE_B = 1 << 20
 MOST_FOLLOWED = 50  # at once: each has a connection of its own
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
 TAIL = Option("-n --tail", "N", "Begin N lines before the end, of each rank, stdout and stderr.", least=0)
@@ -179,7 +179,7 @@ class Viewer:
         self._wake_fd = wake_fd
         self._attend = attend
         self._sink = Sink("", "", wanted.label, job_id, wake_fd, attend, heads)
-        self._fresh: int | None = None
+        self._fresh = False
 
     def run(self) -> None:
         """Raises what `attend` does, BrokenPipeError, MasterError."""
@@ -204,26 +204,19 @@ class Viewer:
     def _copy_all(self) -> None:
         """Rank by rank, as far as there is output now."""
         job = self._master.call("GET", job_path(str(self._job_id)))
-        self._fresh = 1 if job["state"] == "RUNNING" else None
+        self._fresh = job["state"] == "RUNNING"
         count = max(len(job.get("allocation") or ()), 1)
         for kind in (STDERR,) if self._wanted.only_stderr else (STDOUT, STDERR):
             for rank in range(count) if self._wanted.rank is None else (self._wanted.rank,):
                 self._copy(kind, rank)
 
     def _copy(self, kind: int, rank: int) -> None:
-        path = f"{job_path(str(self._job_id))}/output"
-        place: dict[str, Any] = {"stream": NAMES[kind], "rank": rank, "attempt": self._wanted.attempt}
-        where: dict[str, Any] = self._wanted.beginning
-        while True:
-            answer = self._master.raw("GET", with_query(path, **place, **where, limit=PIECE_B, fresh=self._fresh))
-            self._fresh = None  # that was for all of its ranks and streams
-            size, offset = (int(answer.headers.get(f"x-mgpu-{name}", 0)) for name in ("size", "offset"))
-            if answer.body:
-                self._write(kind, rank, answer.body)
+        place = {"stream": NAMES[kind], "rank": rank, "attempt": self._wanted.attempt}
+        for data in pieces(self._master, self._job_id, place, self._wanted.beginning, self._fresh):
+            if data:
+                self._write(kind, rank, data)
             self._attend()
-            where = {"offset": offset + len(answer.body)}
-            if not answer.body or where["offset"] >= size:
-                return
+        self._fresh = False
 
     def _write(self, kind: int, rank: int, data: bytes) -> None:
         if self._wanted.only_stderr and kind == STDOUT:

@@ -221,20 +221,36 @@ def request_head(endpoint: Endpoint, method: str, path: str, version: str, extra
     return os.fsencode("\r\n".join(lines) + "\r\n\r\n")
 
 
+class Kept(Protocol):
+    """Connections to a master on this machine, for who asks it again and again (see client/kept.py)."""
+
+    def take(self) -> socket.socket | None:
+        """One that stands, None = there is none."""
+
+    def keep(self, connection: socket.socket) -> None: ...
+
+
 def request(
-    endpoint: Endpoint, method: str, path: str, body: Any = None, timeout_s: float = ANSWER_TIMEOUT_S
+    endpoint: Endpoint,
+    method: str,
+    path: str,
+    body: Any = None,
+    timeout_s: float = ANSWER_TIMEOUT_S,
+    kept: Kept | None = None,
 ) -> Response:
     """One request, with `body` sent as JSON. Raises NoMaster when the answer does not come whole."""
     payload = b"" if body is None else json.dumps(body).encode()
     extra = {"Content-Type": "application/json", "Content-Length": str(len(payload))} if body is not None else PACKED
     # a way to another machine is dear, and is kept for what is asked next
-    head = request_head(endpoint, method, path, "1.1" if endpoint.dialer else "1.0", extra)
-    return exchange(endpoint, (head + payload,), timeout_s)
+    head = request_head(endpoint, method, path, "1.1" if endpoint.dialer or kept else "1.0", extra)
+    return exchange(endpoint, (head + payload,), timeout_s, kept)
 
 
-def exchange(endpoint: Endpoint, pieces: Iterable[bytes], timeout_s: float = ANSWER_TIMEOUT_S) -> Response:
+def exchange(
+    endpoint: Endpoint, pieces: Iterable[bytes], timeout_s: float = ANSWER_TIMEOUT_S, kept: Kept | None = None
+) -> Response:
     """A request as it goes over the wire, in pieces, and its answer. Raises NoMaster when that does not come whole."""
-    connection, sent = connect(endpoint), True
+    connection, sent = (kept.take() if kept else None) or connect(endpoint), True
     try:
         connection.settimeout(timeout_s)
         try:
@@ -252,8 +268,9 @@ def exchange(endpoint: Endpoint, pieces: Iterable[bytes], timeout_s: float = ANS
     except BaseException:
         connection.close()
         raise
-    if endpoint.dialer is not None and sent and response.may_be_asked_again:
-        endpoint.dialer.keep(connection)
+    keeper = kept or endpoint.dialer
+    if keeper is not None and sent and response.may_be_asked_again:
+        keeper.keep(connection)
     else:
         connection.close()
     return response

@@ -24,12 +24,20 @@ PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between tries within a patience that was
 
 class Master:
     """`start_if_missing` False (status, stop): only ask the one that runs. `patience_s`: for how long one that others
-    start is asked again when it does not answer; None = it is not."""
+    start is asked again when it does not answer; None = it is not. `kept`: connections that are asked
+    again, on this machine."""
 
-    def __init__(self, location: Location, start_if_missing: bool = True, patience_s: float | None = None) -> None:
+    def __init__(
+        self,
+        location: Location,
+        start_if_missing: bool = True,
+        patience_s: float | None = None,
+        kept: http.Kept | None = None,
+    ) -> None:
         self.location = location
         self._start_if_missing = start_if_missing
         self._patience_s = patience_s
+        self._kept = kept
         if location.endpoint.dialer is not None:
             location.endpoint.dialer.start_there = start_if_missing
             location.endpoint.dialer.timeout_s = patience_s
@@ -52,7 +60,7 @@ class Master:
         return response
 
     def _answer(self, method: str, path: str, body: Any) -> http.Response:
-        return self.insist(lambda: http.request(self.location.endpoint, method, path, body))
+        return self.insist(lambda: http.request(self.location.endpoint, method, path, body, kept=self._kept))
 
     def insist(self, attempt: Callable[[], T]) -> T:
         """What may be done more than once, until it is answered. Raises NoMaster."""

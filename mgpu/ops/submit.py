@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from mgpu.core import lifecycle
 from mgpu.core import payload as read
 from mgpu.core.array import array_of, render_indices
 from mgpu.core.dependency import Fact, judge
-from mgpu.core.errors import NotAllowed, RequestError
+from mgpu.core.errors import MgpuError, NotAllowed, RequestError
 from mgpu.core.model import Dependency, Job, JobId, JobSpec, JobState
 from mgpu.core.request import parse_submission
 from mgpu.ops.arrays import name_rows
@@ -41,38 +41,61 @@ class Submitted:
 
 def submit(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Submitted:
     """Raises RequestError for what can never be met, NotAllowed for a partition that is closed to the caller."""
-    request_id = stored_id(payload, caller)
-    with context.store.read() as r:
-        known = r.job_by_request(request_id)
-    if known is not None:
-        return _known(known, caller, payload)
-    job, notices = read_job(context, caller, payload, request_id)
-    require_there(context, caller.uid, job.spec.tree)
+    wanted = new_or_known(context, caller, payload)
+    if isinstance(wanted, Submitted):
+        return wanted
+    job, notices = wanted
     job = put_apart(context, job)
+    made: Submitted | None = None
     try:
-        job_id, known, notices = _store(context, caller, job, notices)
-    except BaseException:
-        context.store.exports.drop(job.spec.exports)
-        raise
-    if known is not None:
-        context.store.exports.drop(job.spec.exports)
+        with context.store.write() as w:
+            made = add(context, w, caller, job, notices, payload)
+    finally:
+        settle(context, [(job, made)])
+    return made
+
+
+def new_or_known(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Submitted | tuple[Job, list[str]]:
+    """A job as it would be stored, and notices; or one that the same request made before, where it would be refused
+    now. Raises as `submit` does."""
+    request_id = stored_id(payload, caller)
+    try:
+        job, notices = read_job(context, caller, payload, request_id)
+        require_there(context, caller.uid, job.spec.tree)
+    except MgpuError:
+        with context.store.read() as r:
+            known = r.job_by_request(request_id)
+        if known is None:
+            raise
         return _known(known, caller, payload)
-    context.control.attendance.expect(replace(job, job_id=job_id))
-    context.waker.wake()
+    return job, notices
+
+
+def add(
+    context: Context, writer: Writer, caller: Caller, job: Job, notices: list[str], payload: Mapping[str, Any]
+) -> Submitted:
+    """The job that is stored now, or that the same request made before."""
+    known = writer.job_by_request(job.request_id)
+    if known is not None:
+        return _known(known, caller, payload)
+    require_room(context, writer, job.spec, job.user)
+    job = _with_rows(writer, job)
+    notices = notices + _dependency_notices(writer, job)
+    job_id, _ = writer.add_job(job)
+    writer.audit(caller.entry("submit", job_id=job_id, detail=job.spec.name), replace(job, job_id=job_id))
     return Submitted(job_id, notices, created=True)
 
 
-def _store(context: Context, caller: Caller, job: Job, notices: list[str]) -> tuple[JobId, Job | None, list[str]]:
-    """Its number, the job that the same request made before (None = this one is new), and notices."""
-    with context.store.write() as w:
-        require_room(context, w, job.spec, job.user)
-        job = _with_rows(w, job)
-        notices = notices + _dependency_notices(w, job)
-        job_id, created = w.add_job(job)
-        if not created:
-            return job_id, w.job(job_id), notices
-        w.audit(caller.entry("submit", job_id=job_id, detail=job.spec.name), replace(job, job_id=job_id))
-    return job_id, None, notices
+def settle(context: Context, jobs: Sequence[tuple[Job, Submitted | None]]) -> None:
+    """What came of them, once that is stored: values that were put apart for what is no new job go, of new ones those
+    are told who look after them."""
+    for job, made in jobs:
+        if made is not None and made.created:
+            context.control.attendance.expect(replace(job, job_id=made.job_id))
+        else:
+            context.store.exports.drop(job.spec.exports)
+    if any(made is not None and made.created for _, made in jobs):
+        context.waker.wake()
 
 
 def require_manners(context: Context, caller: Caller, spec: JobSpec, most: int = 0, least: int = 0) -> None:

@@ -7,44 +7,19 @@ itself when somebody starts it.
 from __future__ import annotations
 
 import os
-import socket
 from itertools import zip_longest
 from typing import Any
 
-from mgpu.client.http import Dialer, MasterError, quote, with_query
+from mgpu.client.http import MasterError, quote, with_query
 from mgpu.client.job_stream import JobStream
 from mgpu.client.locate import Location
 from mgpu.client.master import Master
+from mgpu.client.own_way import own_way
 from mgpu.tui import forms
 
 Json = dict[str, Any]
 
 VERBS = {"cancel": "cancelled", "hold": "held", "release": "released", "requeue": "requeued"}
-
-
-class WayOfAThread:
-    """The same way to the master, for a thread of which nobody waits: what wakes it wakes no other."""
-
-    start_there = False
-
-    def __init__(self, dialer: Dialer) -> None:
-        self._dialer = dialer
-        self.timeout_s = dialer.timeout_s
-        self.wake_fd = -1
-
-    @property
-    def shown(self) -> str:
-        return self._dialer.shown
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return self._dialer.headers
-
-    def connect(self) -> socket.socket:
-        return self._dialer.connect()
-
-    def keep(self, connection: socket.socket) -> None:
-        self._dialer.keep(connection)
 
 
 class Source:
@@ -91,10 +66,8 @@ class Source:
 
     def stream(self, job_id: int | str, rank: int | None = None, **how: Any) -> JobStream:
         """Its output as it comes; `how` as JobStream has it."""
-        location = self._master.location
-        if (dialer := location.endpoint.dialer) is not None:
-            location = location._replace(endpoint=location.endpoint._replace(dialer=WayOfAThread(dialer)))
-        return JobStream(Master(location, start_if_missing=False), job_id, rank, **how)
+        master = Master(own_way(self._master.location), start_if_missing=False)
+        return JobStream(master, job_id, rank, **how)
 
     # --- what is wished ---
 

@@ -1,0 +1,42 @@
+"""Connections to a master on this machine that were answered whole on and are asked again: for a program that asks
+often. A command asks once or twice, and makes a new one each time."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+
+MOST = 16  # idle at a time; more than ask at once in a busy program
+
+
+class Kept:
+    """Any number of threads may use it. A process that was forked from ours begins with none: two that read from one
+    connection would take each other's answers."""
+
+    def __init__(self) -> None:
+        self._idle: list[socket.socket] = []
+        self._pid = os.getpid()
+
+    def take(self) -> socket.socket | None:
+        if self._pid != os.getpid():
+            self._idle, self._pid = [], os.getpid()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None
+            if not select.select([connection], [], [], 0)[0]:
+                return connection
+            connection.close()  # the other side has closed it
+
+    def keep(self, connection: socket.socket) -> None:
+        if len(self._idle) < MOST and self._pid == os.getpid():
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Ends what was kept."""
+        while (connection := self.take()) is not None:
+            connection.close()

@@ -1,0 +1,16 @@
+"""x"""
+
+
+class NodeInfo: ...
+
+
+class NodeManager: ...
+
+
+class SimpleClient: ...
+
+
+class SimpleMaster: ...
+
+
+class SimpleNode: ...

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from mgpu.client import http
+from mgpu.client.kept import MOST, Kept
+from tests.api.conftest import Served
+
+
+def test_one_connection_answers_again_and_again(served: Served) -> None:
+    kept = Kept()
+    for _ in range(3):
+        answer = http.request(served.endpoint, "GET", "/v1/nodes", kept=kept)
+        assert answer.status == 200
+    assert served.ask("GET", "/v1/status")[1]["connections"]["clients"] == 2  # the kept one, and that of `ask`
+    kept.close()
+    assert kept.take() is None
+
+
+def test_one_that_the_other_side_closed_is_not_taken(served: Served) -> None:
+    kept = Kept()
+    http.request(served.endpoint, "GET", "/v1/nodes", kept=kept)
+    served.restart()
+    assert http.request(served.endpoint, "GET", "/v1/nodes", kept=kept).status == 200
+    kept.close()
+
+
+def test_no_more_are_kept_than_are_of_use() -> None:
+    kept, pairs = Kept(), [socket.socketpair() for _ in range(MOST + 1)]
+    for ours, _ in pairs:
+        kept.keep(ours)
+    assert [ours.fileno() < 0 for ours, _ in pairs].count(True) == 1
+    kept.close()
+    for _, theirs in pairs:
+        theirs.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
+def test_a_process_that_was_forked_has_none() -> None:
+    kept, (ours, theirs) = Kept(), socket.socketpair()
+    kept.keep(ours)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if kept.take() is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert kept.take() is ours
+    ours.close()
+    theirs.close()
+
+
+def test_threads_never_get_the_same_one(tmp_path: Path) -> None:
+    kept, pairs = Kept(), [socket.socketpair() for _ in range(8)]
+    for ours, _ in pairs:
+        kept.keep(ours)
+    taken: list[socket.socket | None] = []
+    threads = [threading.Thread(target=lambda: taken.append(kept.take())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {id(one) for one in taken} == {id(ours) for ours, _ in pairs}
+    for ours, theirs in pairs:
+        ours.close()
+        theirs.close()
