@@ -118,7 +118,7 @@ class ShellRunner:
         """None = it will start, or has started already; by this token once only. Returns before the command runs."""
         script, script_text = encode_text(launch.script)
         job_file, job_text = encode_text(launch.job_file)
-        reply = self._session.control(
+        reply = self._session.quick(
             "start",
             key,
             token,
@@ -188,7 +188,7 @@ class ShellRunner:
         return reply.words
 
     def clean(self, keys: Sequence[str]) -> None:
-        self._session.control("clean", *keys)
+        self._session.quick("clean", *keys)
 
     def read(self, key: str, stream: str, offset: int) -> tuple[bytes, int]:
         """Bytes from `offset` on (at most READ_LIMIT) and the size of the file."""

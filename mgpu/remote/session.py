@@ -8,18 +8,28 @@ import threading
 from collections.abc import Callable, Iterator
 
 from mgpu.meters import Contact
+from mgpu.remote import wire
 from mgpu.remote.channel import Connection
 from mgpu.remote.connections import Connections
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.shell import NodeShell, Reply
+from mgpu.remote.wire import encode_text
 
 SPARE_SHELLS = 3  # kept warm when nobody needs them, unless it is said otherwise
+
+
+class _Kept:
+    """A shell for one request after the other."""
+
+    def __init__(self) -> None:
+        self.shell: NodeShell | None = None
+        self.lock = threading.Lock()
 
 
 class NodeSession:
     """Thread-safe. `connect` logs in, or raises RemoteError; or the connections are those of another session, which
     closes them. `timeout_s`: for the answer to a request. `sudo_user`: whom each shell becomes at once, "" = nobody.
-    `spare`: so many are kept warm."""
+    `spare`: so many are kept warm. `quick`: the node's perl is used where it has one."""
 
     def __init__(
         self,
@@ -29,6 +39,7 @@ class NodeSession:
         timeout_s: float = 60.0,
         sudo_user: str = "",
         spare: int = SPARE_SHELLS,
+        quick: bool = True,
     ) -> None:
         self._spare = spare
         self._shared = isinstance(connect, Connections)
@@ -40,8 +51,9 @@ class NodeSession:
         self._lock = threading.Lock()
         self._shells: set[NodeShell] = set()
         self._idle: list[NodeShell] = []
-        self._control: NodeShell | None = None
-        self._control_lock = threading.Lock()
+        self._control = _Kept()
+        self._quick = _Kept()
+        self._quick_wanted = quick
         self._closed = False
 
     @property
@@ -57,21 +69,46 @@ class NodeSession:
     def control(self, operation: str, *words: str, texts: bytes = b"") -> Reply:
         """Quick requests, one after the other, on a shell kept for them. Tried twice: once more on a fresh shell where
         the first was found dead (all requests are idempotent)."""
-        with self._control_lock:
+        return self._ask(self._control, self._open_shell, operation, words, texts)
+
+    def quick(self, operation: str, *words: str, texts: bytes = b"") -> Reply:
+        """As `control`, by the node's perl if it has one and this is among what that does."""
+        if self._quick_wanted:
+            reply = self._ask(self._quick, self._open_quick, operation, words, texts)
+            if reply.status != "declined":
+                return reply
+        return self.control(operation, *words, texts=texts)
+
+    def _open_quick(self) -> NodeShell:
+        """Where there is no perl it is a shell like any other, which does the same."""
+        shell = self._borrow()
+        word, text = encode_text(wire.quick())
+        try:
+            if shell.request("quick", word, texts=text, timeout_s=self._login_timeout_s).status != "ok":
+                self._quick_wanted = False
+        except RemoteError:
+            self._drop(shell)
+            raise
+        return shell
+
+    def _ask(
+        self, kept: _Kept, make: Callable[[], NodeShell], operation: str, words: tuple[str, ...], texts: bytes
+    ) -> Reply:
+        with kept.lock:
             for last in (False, True):
-                fresh = self._control is None or self._control.broken
+                fresh = kept.shell is None or kept.shell.broken
                 if fresh:
                     try:
-                        self._control = self._open_shell()
+                        kept.shell = make()
                     except RemoteError as error:
                         error.sent = last
                         raise
-                assert self._control is not None  # just made
+                assert kept.shell is not None  # just made
                 try:
-                    return self._control.request(operation, *words, texts=texts, timeout_s=self.timeout_s)
+                    return kept.shell.request(operation, *words, texts=texts, timeout_s=self.timeout_s)
                 except RemoteError:
-                    self._drop(self._control)
-                    self._control = None
+                    self._drop(kept.shell)
+                    kept.shell = None
                     if fresh or last:
                         raise
         raise AssertionError("unreachable")
@@ -181,9 +218,9 @@ class NodeSession:
         self._closed = True
         if not self._shared:
             self.reset()
-        control = self._control
-        if control is not None:
-            control.close()
+        for kept in (self._control, self._quick):
+            if (shell := kept.shell) is not None:
+                shell.close()
         if self._shared:
             with self._lock:
                 shells = list(self._shells)

@@ -58,6 +58,8 @@ PARTS = (
 
 # In other languages than the shell's, for nodes that have these: kept in variables of their names.
 TEXTS = ("meet.pl", "meet.py")
+# Sent only to a shell that is to become it; the first begins, the others are what it calls.
+QUICK = ("loop", "records", "start", "watch", "runner")
 
 
 @lru_cache(maxsize=1)
@@ -72,6 +74,12 @@ def texts() -> bytes:
     """Without comments; indentation means something in one of them."""
     made = ((name.replace(".", "_"), _read(f"serve/{name}")) for name in TEXTS)
     return b"".join(b"%b=%b\n" % (name.encode(), _quoted(_stripped(text, indented=True))) for name, text in made)
+
+
+@lru_cache(maxsize=1)
+def quick() -> bytes:
+    """What a shell there can become; see node/quick/loop.pl."""
+    return _stripped("".join(_read(f"quick/{name}.pl") for name in QUICK))
 
 
 def _read(name: str) -> str:

@@ -20,6 +20,8 @@ from mgpu.remote.runner import Refusal, ShellRunner
 from mgpu.remote.session import NodeSession
 
 SHELLS = ("dash", "bash", "busybox")
+QUICK = "perl"  # dash, and perl for what that does
+KINDS = (*SHELLS, QUICK)
 PATIENCE_S = 15.0  # a bound for machines under load, not a measurement
 
 
@@ -44,8 +46,9 @@ class ShellConnection(LocalConnection):
 class Workbench:
     """One node: start jobs on it by key, look, and leave nothing behind."""
 
-    def __init__(self, folder: Path, shell: str) -> None:
-        self.shell = shell
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._quick = kind == QUICK
+        self.shell = shell = "dash" if self._quick else kind
         self.folder = folder
         self.home = folder / "account"
         self.bin = folder / "bin"
@@ -62,7 +65,7 @@ class Workbench:
     def login(self, run_dir: str = "") -> NodeSession:
         run_dir = run_dir or str(self.folder / "run")
         connection = ShellConnection(self.environ, self.bin / "sh")
-        self._sessions.append(NodeSession(lambda: connection, ("db", "node001", run_dir), 30.0))
+        self._sessions.append(NodeSession(lambda: connection, ("db", "node001", run_dir), 30.0, quick=self._quick))
         return self._sessions[-1]
 
     def devices(self, count: int) -> list[DeviceUuid]:
@@ -135,11 +138,11 @@ class Workbench:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test of the node's half under one of the shells, always the same; under all of them when thorough."""
+    """Each test of the node's half under one of the kinds, always the same; under all of them when thorough."""
     if "bench" in metafunc.fixturenames:
-        turn = crc32(metafunc.function.__name__.encode()) % len(SHELLS)
-        shells = SHELLS if metafunc.config.getoption("thorough") else SHELLS[turn : turn + 1]
-        metafunc.parametrize("bench", shells, indirect=True)
+        turn = crc32(metafunc.function.__name__.encode()) % len(KINDS)
+        kinds = KINDS if metafunc.config.getoption("thorough") else KINDS[turn : turn + 1]
+        metafunc.parametrize("bench", kinds, indirect=True)
 
 
 @pytest.fixture

@@ -96,8 +96,9 @@ def test_out_of_memory_is_what_the_kernel_says(bench: Workbench, monkeypatch: py
 
 
 def replace_in_program(monkeypatch: pytest.MonkeyPatch, place: str, ours: Path) -> None:
-    parts = tuple(part.replace(place.encode(), str(ours).encode()) for part in wire.parts())
-    monkeypatch.setattr(wire, "parts", lambda: parts)
+    *parts, quick = (part.replace(place.encode(), str(ours).encode()) for part in (*wire.parts(), wire.quick()))
+    monkeypatch.setattr(wire, "parts", lambda: tuple(parts))
+    monkeypatch.setattr(wire, "quick", lambda: quick)
 
 
 ESCAPES = {

@@ -241,9 +241,9 @@ def test_tombstones_go_when_they_are_a_week_old(account: Account) -> None:
     tombstone("32.1", time() - 6 * 86_400)
     (root / "notes.1").mkdir()
     os.utime(root / "notes.1", (old, old))
-    bench.runner.clean(["99.1"])
+    bench.session.control("clean", "99.1")  # as the quick half hands it on, now and then
     left = {path.name for path in root.iterdir()}
     assert {"30.1", "31.1", "32.1", "notes.1"} < left
     assert len(left) == 4 + 5  # a few at a time
-    bench.runner.clean(["99.1"])
+    bench.session.control("clean", "99.1")  # as the quick half hands it on, now and then
     assert {path.name for path in root.iterdir()} == {"30.1", "31.1", "32.1", "notes.1"}

@@ -110,16 +110,16 @@ def test_it_is_known_of_a_request_that_nothing_of_it_has_left(tmp_path: Path) ->
         assert session.control("ping").status == "ok"
         shut = True
         session.reset()
-        assert session._control is not None
-        session._control.close()
+        assert session._control.shell is not None
+        session._control.shell.close()
         with pytest.raises(RemoteError) as unsent:
             session.control("ping")
         shut = False
         assert session.control("ping").status == "ok"
         shut = True
         session.connections.reset()
-        session.connections.discard(session._control.connection)
-        session._control._channel.close()  # found dead only once it is asked
+        session.connections.discard(session._control.shell.connection)
+        session._control.shell._channel.close()  # found dead only once it is asked
         with pytest.raises(RemoteError) as sent:
             session.control("ping")
         assert (unsent.value.sent, sent.value.sent) == (False, True)

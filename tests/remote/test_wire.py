@@ -17,7 +17,7 @@ def test_every_file_travels() -> None:
     there = {path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.sh")}
     assert sorted(name for names in wire.PARTS for name in names) == sorted(there)
     assert {name.split("/")[0] for name in there} == {"job", "watch", "serve"}
-    assert {f"serve/{name}" for name in wire.TEXTS} == {
+    assert {f"serve/{name}" for name in wire.TEXTS} | {f"quick/{name}.pl" for name in wire.QUICK} == {
         path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.p[ly]")
     }
 
@@ -25,7 +25,8 @@ def test_every_file_travels() -> None:
 def test_nothing_travels_that_only_we_read() -> None:
     lines = wire.program().replace(wire.texts(), b"").decode("ascii").splitlines()
     assert [line for line in lines if line.startswith("# ") or line != line.strip()] == []
-    assert not any(line.lstrip().startswith(b"# ") for line in wire.texts().splitlines())
+    texts = wire.texts() + wire.quick()
+    assert not any(line.lstrip().startswith(b"# ") for line in texts.splitlines())
 
 
 WORDS = [bytes(range(1, 256)), b"@12", b"-", b"\\n\\0101", b"* ? [a-z] ~ $HOME `id` \"'", b"#", b"-n", b"7\n7\t7 7"]

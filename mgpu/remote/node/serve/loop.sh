@@ -32,7 +32,7 @@ serve() {
     operation=$2
     shift 2
     case $operation in
-      root | start | state | stop | go | limit | signal | hand | clean | read | follow | feed | events | probe | ping | residue | remove | tree | take_tree | remove_leases | listen | reach | try | marks) "op_$operation" "$@" ;;
+      root | quick | start | state | stop | go | limit | signal | hand | clean | read | follow | feed | events | probe | ping | residue | remove | tree | take_tree | remove_leases | listen | reach | try | marks) "op_$operation" "$@" ;;
       *) end failed unknown "$operation" ;;
     esac
   done

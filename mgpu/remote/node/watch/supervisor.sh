@@ -2,22 +2,27 @@
 # started inside the leases, and sees to it that nothing is left at the end. It holds no lease itself: so the leases are
 # free before `clean` says so.
 
-# supervise DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT PORT
-supervise() {
+# prepare DIR
+prepare() {
   take_program
   mask=$MGPU_MASK
   nofork=$MGPU_NOFORK
   most=$MGPU_MOST
   unset MGPU_MASK MGPU_NOFORK MGPU_MOST
   dir=$1
+  born_at=
   tools
   trap : TERM INT HUP QUIT USR1 USR2
+}
+
+# supervise DIR UUIDS GANG SHELL MODE WORKDIR OUT ERR LIMIT INPUT PORT
+supervise() {
+  prepare "$1"
   read -r boot </proc/sys/kernel/random/boot_id
   ticks_of $$
   record pid "$$:$ticks:$boot:$MGPU_TOKEN" || exit 0
   # a container may have a clock of its own for either
   uptime_now
-  born_at=
   hundredths && [ $((hundredths - ticks)) -ge 0 ] && [ $((hundredths - ticks)) -le 100 ] && born_at=$ticks
   gate=$$:$ticks:$boot
   exec 9<"$dir"
@@ -29,6 +34,29 @@ supervise() {
     )
   fi
   take_leases "$@"
+  wind_up
+}
+
+# take_over DIR ...: as supervise, behind its gate and its timer, which another one has seen to (quick/watch.pl)
+take_over() {
+  prepare "$1"
+  gate=$MGPU_GATE
+  unset MGPU_GATE
+  exec 9<"$dir"
+  take_leases "$@"
+  wind_up
+}
+
+# wind_up_of DIR EXIT: what another one has watched over
+wind_up_of() {
+  prepare "$1"
+  unset MGPU_GATE
+  said=$2
+  wind_up
+}
+
+# wind_up: the job has ended
+wind_up() {
   # if it has not said yet that it lives, it will see that the job has ended
   living timer && kill "$living" 2>/dev/null
   [ -L "$dir/exit" ] || killed

@@ -1,0 +1,110 @@
+# The supervisor, as watch/supervisor.sh is.
+
+# goes on as a shell, at this function; `env` are what it is given besides, and which of what was given here
+sub become {
+    my ($function, $name, $env, @words) = @_;
+    my %values = (%given, %$env);
+    $ENV{"MGPU_$_"} = $values{$_} for keys %values;
+    delete @ENV{qw(MGPU_STREAMS MGPU_SCONTROL)};
+    $ENV{LC_ALL} = 'C';
+    exec 'sh', '-c', "eval \"\$MGPU_P;\$MGPU_WATCH\"; $function \"\$@\"", $name, @words or POSIX::_exit(127);
+}
+
+sub onto {
+    my ($from, @to) = @_;
+    POSIX::dup2($from, $_) for @to;
+}
+
+sub supervise {
+    my ($key, $token, $straight, @words) = @_;
+    my ($dir, $limit) = @words[0, 8];
+    my $name = "mgpu-job-$key";
+    my %env = (TOKEN => $token);
+    $SIG{CHLD} = 'DEFAULT';
+    $SIG{$_} = sub { } for qw(TERM INT HUP QUIT USR1 USR2);
+    POSIX::setsid();
+    open my $null, '+<', '/dev/null' or POSIX::_exit(1);
+    onto(fileno $null, 0 .. 2);
+    $0 = $name;
+    become('supervise', $name, \%env, @words) unless $straight;
+
+    my ($ticks) = (state_of($$))[2];
+    my $gate = "$$:$ticks:$boot";
+    symlink "$gate:$token", "$dir/pid" or POSIX::_exit(0);
+    my $before = given_out();
+    $env{GATE} = $gate;
+    sysopen my $place, $dir, O_RDONLY or become('take_over', $name, \%env, @words);
+    onto(fileno $place, 9);
+    timer($dir, $token) if $limit ne '-';
+    pipe my $said, my $says or become('take_over', $name, \%env, @words);
+    my $runner = fork;
+    become('take_over', $name, \%env, @words) unless defined $runner;
+    run($gate, $token, fileno $says, @words) unless $runner;
+    close $says;
+    my $exit = '';
+    while (1) {
+        my $size = sysread $said, $exit, 4096, length $exit;
+        last if defined $size ? !$size : $! != POSIX::EINTR;
+    }
+    waitpid $runner, 0;
+    # of a lease that is not to be had the shell says why
+    become('take_over', $name, \%env, @words) if $? >> 8 == 75 && !-l "$dir/exit" && !-l "$dir/started";
+    undef $place;
+    POSIX::close(9);
+    wind_up($dir, $token, $before, $exit) or become('wind_up_of', $name, \%env, $dir, $exit);
+    POSIX::_exit(0);
+}
+
+# the shell's, in a session of its own
+sub timer {
+    my ($dir, $token) = @_;
+    defined(my $child = fork) or return;
+    return if $child;
+    POSIX::close(9);
+    POSIX::setsid();
+    become('tools; timer', 'mgpu-timer', { KEY => $token }, $dir);
+}
+
+# the last word about an attempt of which nothing is left; false: that is for the shell to say
+sub wind_up {
+    my ($dir, $token, $before, $exit) = @_;
+    if (defined(my $timer = readlink "$dir/timer")) {
+        my ($pid, $began) = split /:/, $timer;
+        kill TERM => $pid if ((state_of($pid))[2] || '') eq $began;
+    }
+    return 0 unless $exit =~ /^\d+:/ && nothing_left($dir, $token, $before);
+    return 0 if grep { -l "$dir/$_" || -e _ } qw(stop told);
+    return 0 if grep { -l "$dir/$_" || !-f _ } qw(stdout stderr);
+    my $sizes = join ',', map { -s "$dir/$_" || 0 } qw(stdout stderr);
+    symlink uptime() . ':own', "$dir/clean" or return 0;
+    event($dir, "ended = $sizes, $exit");
+    return 1;
+}
+
+# as `newborn` and `members` do, of what began on this machine since this process did. The numbers have not gone round while
+# fewer were given out than there are
+sub nothing_left {
+    my ($dir, $token, $before) = @_;
+    return 0 unless $numbered && chdir $dir;
+    my $place = POSIX::getcwd();
+    my $seen = $$;
+    for (1 .. 4) {
+        my $last = newest();
+        return 0 if $last < $seen || $last > $seen + 5000 || given_out() - $before > $given{MOST} / 2;
+        for my $pid ($seen + 1 .. $last) {
+            return 0 if -d "/proc/$pid" && is_member($pid, $token, $place);
+        }
+        $seen = $last;
+        return 1 if newest() == $last;
+    }
+    return 0;
+}
+
+sub is_member {
+    my ($pid, $token, $place) = @_;
+    my ($state, $session) = state_of($pid);
+    return 0 if !defined $state || $state =~ /[ZX]/;
+    return 1 if $session == $$ || content("/proc/$pid/environ") =~ /(?:^|\0)MGPU_TOKEN=\Q$token\E\0/;
+    opendir my $files, "/proc/$pid/fd" or return 0;
+    return !!grep { (readlink("/proc/$pid/fd/$_") || '') eq $place } grep { /^\d/ } readdir $files;
+}

@@ -1,0 +1,99 @@
+"""The node's quick half: where there is perl it is used, and goes on as the shell wherever the way is not straight.
+What jobs see of it is tested with all the rest, of which it is one of the kinds."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.remote.conftest import QUICK, Workbench, living, wait_until
+
+WHO_WATCHES = "tr '\\0' ' ' </proc/$PPID/cmdline"
+
+
+@pytest.fixture
+def perl_bench(tmp_path: Path) -> Iterator[Workbench]:
+    made = Workbench(tmp_path, QUICK)
+    made.place("1.1").parent.mkdir(parents=True)  # the first job of a node is the shell's
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def by_whom(bench: Workbench, key: str) -> str:
+    """What the process that ran the job is called."""
+    return bench.output(key).decode().split()[0]
+
+
+def test_a_plain_job_costs_no_shell_but_its_own(perl_bench: Workbench) -> None:
+    assert perl_bench.run("1.1", WHO_WATCHES, perl_bench.devices(2), time_limit_s=60) == "0"
+    assert by_whom(perl_bench, "1.1") == "mgpu-job-1.1"
+    perl_bench.runner.clean(["1.1"])  # the first time the shell, which looks for what is old as well
+    assert perl_bench.run("2.1", "true", job_file="text") == "0"
+    perl_bench.runner.clean(["2.1"])
+    assert {path.name for path in perl_bench.place("2.1").iterdir()} == {"pid", "exit", "clean"}
+
+
+@pytest.mark.parametrize("launch", [{"output": "out"}, {"gang": True}, {"port": 23457}])
+def test_what_it_does_not_know_the_shell_does(perl_bench: Workbench, launch: dict[str, object]) -> None:
+    perl_bench.start("1.1", f"{WHO_WATCHES} >>{perl_bench.folder}/who", **launch)
+    if launch.get("gang"):
+        perl_bench.wait("1.1", "ready")
+        perl_bench.runner.go("1.1", "run")
+    assert perl_bench.exit_of("1.1") == "0"
+    assert (perl_bench.folder / "who").read_text().startswith("sh -c ")
+
+
+def test_where_perl_is_of_no_use_everything_is_the_shells(perl_bench: Workbench) -> None:
+    (perl_bench.bin / "perl").write_text("#!/bin/sh\nexit 127\n")
+    (perl_bench.bin / "perl").chmod(0o755)
+    perl_bench.runner.reset()
+    for number in (1, 2):
+        assert perl_bench.run(f"{number}.1", WHO_WATCHES) == "0"
+        assert by_whom(perl_bench, f"{number}.1") == "sh"
+    perl_bench.runner.clean(["1.1", "2.1"])
+    assert {path.name for path in perl_bench.place("2.1").iterdir()} == {"pid", "exit", "clean"}
+
+
+def test_after_it_was_killed_another_one_starts_jobs(perl_bench: Workbench, mark: str) -> None:
+    perl_bench.start("1.1", f"exec sleep {mark}")
+    supervisor = perl_bench.wait("1.1", "pid").partition(":")[0]
+    perl_bench.wait("1.1", "started")
+    parent = Path(f"/proc/{supervisor}/stat").read_text().rpartition(") ")[2].split()[1]
+    assert Path(f"/proc/{parent}/cmdline").read_bytes().startswith(b"mgpu-quick")
+    os.kill(int(parent), signal.SIGKILL)
+    assert perl_bench.run("2.1", WHO_WATCHES) == "0"
+    assert by_whom(perl_bench, "2.1") == "mgpu-job-2.1"
+    assert living(mark)
+    assert perl_bench.stop("1.1") == ("ok", "stopping")
+    assert perl_bench.exit_of("1.1") == "143"
+
+
+def test_what_is_left_of_a_job_that_was_started_quickly_is_ended(perl_bench: Workbench, mark: str) -> None:
+    assert perl_bench.run("1.1", f"setsid sleep {mark} & {WHO_WATCHES}") == "0"
+    assert by_whom(perl_bench, "1.1") == "mgpu-job-1.1"
+    assert living(mark) == []
+    events = (perl_bench.place("1.1").parent / "events").read_text()
+    assert " leftover " in events
+    assert "1.1 ended " in events
+
+
+def test_a_directory_reached_through_a_link_keeps_its_name(perl_bench: Workbench) -> None:
+    (perl_bench.folder / "real").mkdir()
+    (perl_bench.folder / "link").symlink_to("real")
+    assert perl_bench.run("1.1", "pwd", directory=f"{perl_bench.folder}/link") == "0"
+    assert perl_bench.output("1.1").decode() == f"{perl_bench.folder}/link\n"
+    assert perl_bench.run("2.1", "pwd", directory=f"{perl_bench.folder}/link/../real/") == "0"
+    assert perl_bench.output("2.1").decode() == f"{perl_bench.folder}/real\n"
+
+
+def test_those_that_watched_leave_no_zombies(perl_bench: Workbench) -> None:
+    for number in range(3):
+        assert perl_bench.run(f"{number}.1", "true") == "0"
+    watchers = [int(perl_bench.record(f"{number}.1", "pid").partition(":")[0]) for number in range(3)]  # type: ignore[union-attr]
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in watchers), "their end")
