@@ -154,7 +154,7 @@ class ShellRunner:
 
     def stop(self, key: str, token: str, reason: str) -> str:
         """ "fenced" (it never ran and never will), "stopping" (the end shows in the records) or "ended" (it does)."""
-        reply = self._session.control("stop", key, token, reason, str(KILL_GRACE_S))
+        reply = self._session.quick("stop", key, token, reason, str(KILL_GRACE_S))
         if reply.status != "ok":
             raise RemoteError(f"the node cannot stop {key}: {_words(reply, 1)}")
         return reply.word(0)

@@ -112,7 +112,7 @@ class Workbench:
         return self.wait(key, "exit").rpartition(":")[0]
 
     def stop(self, key: str, grace_s: int = 1, reason: str = "CANCEL") -> tuple[str, ...]:
-        reply = self.session.control("stop", key, self.tokens[key], reason, str(grace_s))
+        reply = self.session.quick("stop", key, self.tokens[key], reason, str(grace_s))
         return (reply.status, *reply.words)
 
     def output(self, key: str, stream: str = "stdout") -> bytes:

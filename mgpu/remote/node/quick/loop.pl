@@ -1,4 +1,4 @@
-# The quick half: starts jobs and cleans up after them as start.sh, supervisor.sh, runner.sh and orders.sh do, with the same
+# The quick half: starts and stops jobs and cleans up after them as start.sh, supervisor.sh, runner.sh and orders.sh do, with the same
 # records, but without a program for each step: where a node has perl, a job costs it a fifth of what those cost.
 #
 # It knows the straight way alone. Whatever is not that (a job of several nodes, a terminal, a lease that is taken, a
@@ -30,6 +30,7 @@ while (defined(my $line = next_line())) {
     ($id, my $operation) = splice @words, 0, 2;
     if    ($operation eq 'start') { start(@words) }
     elsif ($operation eq 'clean') { answer(clean(@words) ? 'ok' : 'declined') }
+    elsif ($operation eq 'stop')  { answer(stop(@words) ? ('ok', 'stopping') : 'declined') }
     else                          { answer('failed', 'unknown', $operation) }
 }
 exit;

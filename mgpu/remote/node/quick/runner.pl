@@ -24,8 +24,16 @@ sub run {
     event($dir, "started $uptime $notice $gate");
     my $kills = oom_kills();
     POSIX::close($_) for 5, 6;
+    # until it is the command, none that is meant for it gets lost in our handlers
+    my ($all, $none) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
+    POSIX::sigprocmask(POSIX::SIG_SETMASK, $all);
     my $job = fork;
-    command($token, $tool, "$dir/script") if defined $job && !$job;
+    if (defined $job && !$job) {
+        $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP QUIT USR1 USR2);
+        POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
+        command($token, $tool, "$dir/script");
+    }
+    POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
     1 while defined $job && waitpid($job, 0) < 0 && $! == POSIX::EINTR;
     my $code = !defined $job ? 126 : $? & 127 ? 128 + ($? & 127) : $? >> 8;
     symlink 'OOM', "$dir/stop" if $code == 137 && oom_kills() > $kills;

@@ -35,7 +35,7 @@ sub supervise {
     $env{GATE} = $gate;
     sysopen my $place, $dir, O_RDONLY or become('take_over', $name, \%env, @words);
     onto(fileno $place, 9);
-    timer($dir, $token) if $limit ne '-';
+    watcher('timer', $token, $dir) if $limit ne '-';
     pipe my $said, my $says or become('take_over', $name, \%env, @words);
     my $runner = fork;
     become('take_over', $name, \%env, @words) unless defined $runner;
@@ -55,14 +55,17 @@ sub supervise {
     POSIX::_exit(0);
 }
 
-# the shell's, in a session of its own
-sub timer {
-    my ($dir, $token) = @_;
+# watcher timer|reap TOKEN DIR [WORD...]: the shell's, in a session of its own
+sub watcher {
+    my ($function, $token, @words) = @_;
     defined(my $child = fork) or return;
     return if $child;
+    $SIG{CHLD} = 'DEFAULT';
+    open my $null, '+<', '/dev/null' or POSIX::_exit(1);
+    onto(fileno $null, 0 .. 2);
     POSIX::close(9);
     POSIX::setsid();
-    become('tools; timer', 'mgpu-timer', { KEY => $token }, $dir);
+    become("tools; $function", "mgpu-$function", { KEY => $token }, @words);
 }
 
 # the last word about an attempt of which nothing is left; false: that is for the shell to say
@@ -73,11 +76,14 @@ sub wind_up {
         kill TERM => $pid if ((state_of($pid))[2] || '') eq $began;
     }
     return 0 unless $exit =~ /^\d+:/ && nothing_left($dir, $token, $before);
-    return 0 if grep { -l "$dir/$_" || -e _ } qw(stop told);
+    my $why = readlink "$dir/stop";
+    my $told = -l "$dir/told";
+    # what was to end it came too late, where no signal was sent before
+    return 0 if defined $why ? !$told || $why =~ /^(?:OOM|REQUEUE|PORT)$/ : $told || -e "$dir/stop";
     return 0 if grep { -l "$dir/$_" || !-f _ } qw(stdout stderr);
     my $sizes = join ',', map { -s "$dir/$_" || 0 } qw(stdout stderr);
-    symlink uptime() . ':own', "$dir/clean" or return 0;
-    event($dir, "ended = $sizes, $exit");
+    symlink uptime() . (defined $why ? '' : ':own'), "$dir/clean" or return 0;
+    event($dir, 'ended ' . (defined $why ? $why : '=') . " $sizes, $exit");
     return 1;
 }
 

@@ -108,10 +108,11 @@ launch_reaper() {
   watcher reap "$1" "$dir" "$2"
 }
 
-# reap DIR GRACE: TERM, grace, KILL, repeated until none is left
+# reap DIR GRACE [PIDS]: TERM, but to those who were told so already, grace, KILL, repeated until none is left
 reap() {
   take_program
   dir=$1
+  before=" ${3-} "
   ticks_of $$
   ln -sfn "$$:$ticks" "$dir/reaper" 2>/dev/null
   uptime_now
@@ -142,8 +143,9 @@ reap() {
     elif [ -z "$told" ] && [ -n "$value" ]; then
       # once to each job: what it starts in order to end well is not disturbed. Not counted while there is only the runner
       # (which takes no notice), about to begin
-      # shellcheck disable=SC2086
-      kill -TERM $value 2>/dev/null
+      for member in $value; do
+        case "$before" in *" $member "*) ;; *) kill -TERM "$member" 2>/dev/null ;; esac
+      done
       told=$begun
     fi
     sleep $nap
