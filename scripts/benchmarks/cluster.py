@@ -15,6 +15,7 @@ from typing import Any
 from mgpu.client import http
 from mgpu.client.locate import socket_path
 from scripts.benchmarks.measure import BenchError, Run, run, wait_until
+from scripts.benchmarks.slurm import Slurm
 from tests.lab import Lab, Settings
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -27,6 +28,7 @@ class Cluster:
         # mgpu's own defaults, not the short intervals of the tests
         settings = Settings(nodes=nodes, gpus=gpus, ephemeral=True, config="scheduling: {default_policy: fill_first}\n")
         self.lab = Lab(settings, f"bench-{os.getpid()}-{name}")
+        self.slurm: Slurm | None = None  # what else is there to compare with
         self._mgpu = _mgpu_command()
 
     def __enter__(self) -> Cluster:
@@ -41,9 +43,9 @@ class Cluster:
             "HOME": str(self._home),
             "LANG": "C.UTF-8",
             "MGPU_CONFIG": str(self.lab.config_path),
+            # what is measured is this checkout, whichever one the environment was made for
+            "PYTHONPATH": str(Path(http.__file__).parents[2]),
         }
-        if len(self._mgpu) > 1:
-            self.env["PYTHONPATH"] = str(Path(http.__file__).parents[2])
         self.endpoint = http.Endpoint(socket_path(self.lab.state_dir), str(self.lab.config_path), (os.getuid(),))
         try:
             self.mgpu("nodes")
@@ -56,8 +58,10 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(BenchError, OSError):
-            run(self.ssh_words("-O", "exit"), self.env)
+        for node in self.lab.nodes:
+            if (self._home / node.name).exists():
+                with suppress(BenchError, OSError):
+                    run(self.ssh_words("-O", "exit", node=node.name), self.env)
         with suppress(BenchError):
             self.mgpu("stop")
         self.lab.__exit__(kind, error, trace)
@@ -71,13 +75,16 @@ class Cluster:
     def mgpu(self, *words: str, keep: bool = True) -> Run:
         return run(self.mgpu_words(*words), self.env, keep=keep)
 
-    def ssh_words(self, *words: str, shared: bool = True) -> list[str]:
-        """To the first node. `shared`: over a connection that stays open, made by the first one."""
-        sharing = ["-o", "ControlMaster=auto", "-o", f"ControlPath={self._home}/ssh", "-o", "ControlPersist=yes"]
-        options = sharing if shared else ["-o", "ControlPath=none"]
-        name = self.lab.nodes[0].name
-        head = ["ssh", "-F", str(self.lab.ssh_config), *options]
+    def ssh_words(self, *words: str, shared: bool = True, node: str = "") -> list[str]:
+        """To the first node, or to that one. `shared`: over a connection that stays open, made by the first one."""
+        name = node or self.lab.nodes[0].name
+        head = self.ssh_head(shared)
         return [*head, *words, name] if words[:1] == ("-O",) else [*head, name, *words]
+
+    def ssh_head(self, shared: bool) -> list[str]:
+        """What comes before the node's name."""
+        sharing = ["-o", "ControlMaster=auto", "-o", f"ControlPath={self._home}/%n", "-o", "ControlPersist=yes"]
+        return ["ssh", "-F", str(self.lab.ssh_config), *(sharing if shared else ["-o", "ControlPath=none"])]
 
     def ssh(self, *words: str, shared: bool = False, keep: bool = True) -> Run:
         return run(self.ssh_words(*words, shared=shared), self.env, keep=keep)

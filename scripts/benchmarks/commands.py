@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,10 +12,12 @@ from threading import Event
 from time import monotonic, time
 
 from scripts.benchmarks.cluster import Cluster
-from scripts.benchmarks.measure import BenchError, Row, Run, Series, ratio, run, wait_until
+from scripts.benchmarks.measure import NEW_SSH, OURS, SHARED_SSH, BenchError, Row, Run, Series, ratio, run, wait_until
+from scripts.benchmarks.slurm import NAME as SLURM
+from scripts.benchmarks.slurm import Slurm
 
 LOOK_AGAIN_S = 5.2  # an observation older than 5 s is not good enough to give GPUs out
-BIG_MIB = 50
+BIG_B = 200_000_000
 
 
 def in_turn(repeats: int, *programs: Callable[[], Run]) -> list[list[Run]]:
@@ -36,19 +39,23 @@ def first_bytes(runs: list[Run]) -> Series:
 
 
 def srun(cluster: Cluster, repeats: int) -> list[Row]:
-    """`srun -- true` beside ssh."""
-    runs = in_turn(
-        repeats,
+    """`srun -- true` beside ssh, and Slurm's."""
+    programs = [
         lambda: cluster.ssh("true"),
         lambda: cluster.ssh("true", shared=True),
         lambda: cluster.mgpu("srun", "--gpus", "1", "--", "true"),
         lambda: cluster.mgpu("srun", "--gpus", "0", "--", "true"),
-    )
-    cold, shared, one, none = (walls(each) for each in runs)
+    ]
+    if (slurm := cluster.slurm) is not None:
+        programs.append(lambda: slurm.run("srun", "--gres=gpu:1", "true"))
+    runs = in_turn(repeats, *programs)
+    cold, shared, one, none, *theirs = (walls(each) for each in runs)
+    topic = "`srun -- true`"
     return [
-        Row("`ssh node true`, new connection", cold.values),
-        Row("`ssh node true`, shared connection", shared.values),
-        Row("`mgpu srun -- true` (1 GPU)", one.values),
+        Row("`ssh node true`, new connection", cold.values, topic=topic, who=NEW_SSH),
+        Row("`ssh node true`, shared connection", shared.values, topic=topic, who=SHARED_SSH),
+        *(Row("Slurm: `srun true` (1 GPU)", each.values, topic=topic, who=SLURM) for each in theirs),
+        Row("`mgpu srun -- true` (1 GPU)", one.values, goal=100.0, topic=topic),
         Row("`mgpu srun --gpus 0 -- true`", none.values),
         ratio("srun, 1 GPU / ssh, new connection", one, cold, goal=0.5),
         ratio("srun, no GPU / ssh, new connection", none, cold),
@@ -101,12 +108,27 @@ def submit(cluster: Cluster, repeats: int) -> list[Row]:
         spent.add(asked.cpu_s)
         begun.add(float(logs.output) - wall_began)
         read.add(before_logs + logs.first_byte_s)
+    topic = "submit to first command"
+    theirs = submit_to_slurm(cluster.slurm, min(repeats, 5)) if cluster.slurm else []
     return [
         Row("`mgpu submit`", taken.values),
         Row("CPU of `mgpu submit`", spent.values),
-        Row("start of `mgpu submit` to the job's first command", begun.values),
+        Row("start of `mgpu submit` to the job's first command", begun.values, goal=150.0, topic=topic),
+        *(Row("start of `sbatch` to the job's first command", theirs, topic=topic, who=SLURM) for _ in theirs[:1]),
         Row("the same to its first line out of a `mgpu logs -f` begun after it", read.values),
     ]
+
+
+def submit_to_slurm(slurm: Slurm, repeats: int) -> list[float]:
+    told = slurm.folder / "told"
+    begun = []
+    for _ in range(repeats):
+        told.unlink(missing_ok=True)
+        began = time()
+        slurm.run("sbatch", "--gres=gpu:1", "-o", str(told), "--wrap", "date +%s.%N")
+        wait_until("the job of Slurm", lambda: told.exists() and told.stat().st_size > 0)
+        begun.append(float(told.read_text()) - began)
+    return begun
 
 
 def cancel(cluster: Cluster, repeats: int) -> list[Row]:
@@ -121,11 +143,27 @@ def cancel(cluster: Cluster, repeats: int) -> list[Row]:
         gone.add(monotonic() - began)
         _wait_for_state(cluster, job_id, "CANCELLED")
         free.add(monotonic() - began)
+    topic = "cancel to process gone"
+    theirs = cancel_in_slurm(cluster.slurm, min(repeats, 5)) if cluster.slurm else []
     return [
         Row("`mgpu cancel`", returned.values),
-        Row("start of `mgpu cancel` to the job's process gone", gone.values),
+        Row("start of `mgpu cancel` to the job's process gone", gone.values, goal=50.0, topic=topic),
+        *(Row("start of `scancel` to the job's process gone", theirs, topic=topic, who=SLURM) for _ in theirs[:1]),
         Row("the same to the job CANCELLED and its GPU free", free.values),
     ]
+
+
+def cancel_in_slurm(slurm: Slurm, repeats: int) -> list[float]:
+    gone = []
+    for number in range(repeats):
+        wrap = ("--gres=gpu:1", "-o", "/dev/null", "--wrap", f"exec sleep 863{number:02}")
+        job_id = slurm.run("sbatch", "--parsable", *wrap).output.decode().strip()
+        process = _sleeping(f"863{number:02}")
+        began = monotonic()
+        slurm.run("scancel", job_id)
+        _wait_for_end(process)
+        gone.append(monotonic() - began)
+    return gone
 
 
 def _wait_for_end(process: Path) -> None:
@@ -153,25 +191,32 @@ def _sleeping(seconds: str) -> Path:
 
 
 def big_output(cluster: Cluster, repeats: int) -> list[Row]:
-    """Both read through a pipe, to the last byte."""
-    cluster.lab.nodes[0].run(f"head -c {BIG_MIB}M /dev/urandom >big")
-    ours, shared, cold = in_turn(
-        repeats,
+    """200 MB, each read through a pipe to the last byte."""
+    node = cluster.lab.nodes[0]
+    node.run(f"head -c {BIG_B} /dev/urandom >big")
+    programs = [
         lambda: cluster.mgpu("srun", "--", "sh", "-c", "cat ~/big", keep=False),
         lambda: cluster.ssh("cat big", shared=True, keep=False),
         lambda: cluster.ssh("cat big", keep=False),
-    )
-    if any(one.size != BIG_MIB << 20 for one in [*ours, *shared, *cold]):
+    ]
+    if (slurm := cluster.slurm) is not None:
+        (slurm.folder / "big").write_bytes(os.urandom(BIG_B))
+        programs.append(lambda: slurm.run("srun", "cat", str(slurm.folder / "big"), keep=False))
+    ours, shared, cold, *theirs = in_turn(repeats, *programs)
+    if any(one.size != BIG_B for runs in (ours, shared, cold, *theirs) for one in runs):
         raise BenchError("not all of the output came")
+    topic = "200 MB of output"
 
-    def rates(runs: list[Run]) -> list[float]:
-        return [BIG_MIB / one.wall_s for one in runs]
+    def row(what: str, runs: list[Run], who: str = OURS) -> Row:
+        return Row(what, [BIG_B / 2**20 / one.wall_s for one in runs], "MiB/s", 1.0, topic=topic, who=who)
 
+    part = [cold_s / our_s for cold_s, our_s in ((walls(cold).median, walls(ours).median),)]
     return [
-        Row(f"{BIG_MIB} MiB through `ssh node cat`, new connection", rates(cold), "MiB/s", 1.0),
-        Row(f"{BIG_MIB} MiB through `ssh node cat`, shared connection", rates(shared), "MiB/s", 1.0),
-        Row(f"{BIG_MIB} MiB through `mgpu srun -- cat`", rates(ours), "MiB/s", 1.0),
-        ratio("time of it, srun / ssh, new connection", walls(ours), walls(cold)),
+        row("200 MB through `ssh node cat`, new connection", cold, NEW_SSH),
+        row("200 MB through `ssh node cat`, shared connection", shared, SHARED_SSH),
+        *(row("200 MB through Slurm's `srun cat`", runs, SLURM) for runs in theirs),
+        row("200 MB through `mgpu srun -- cat`", ours),
+        Row("its rate, as a part of ssh's (new connection)", part, "", 1.0, 0.5, least=True),
     ]
 
 

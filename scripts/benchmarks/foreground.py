@@ -16,13 +16,27 @@ from time import monotonic, time
 
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.commands import in_turn, walls
-from scripts.benchmarks.measure import NOTHING, BenchError, Row, Run, Series, ratio, run, wait_until
+from scripts.benchmarks.measure import (
+    NEW_SSH,
+    NOTHING,
+    OURS,
+    BenchError,
+    Row,
+    Run,
+    Series,
+    limited,
+    ratio,
+    run,
+    wait_until,
+)
 from scripts.benchmarks.probes import memory_of
+from scripts.benchmarks.slurm import NAME as SLURM
 
 BIG_MB = 200
 FOLLOWED = 50
 LINES = 10
 KEYS = 40
+STAMPS = 50
 SETTLED_S = 0.15  # between two keys
 
 
@@ -163,6 +177,33 @@ class Typed:
     @property
     def pid(self) -> int:
         return self._child.pid
+
+
+# --- a line ---------------------------------------------------------------------------------------------------------
+
+
+def lines(cluster: Cluster, repeats: int) -> list[Row]:
+    """From a line's writing to its reading, one job followed. The node shares this machine's clock."""
+    count = STAMPS if repeats > 2 else 10
+    command = f"for i in $(seq {count}); do date +%s.%N; sleep 0.1; done"
+    ways = {
+        NEW_SSH: (cluster.ssh_words(command, shared=False), cluster.env),
+        OURS: (cluster.mgpu_words("srun", "-Q", "--", "sh", "-c", command), cluster.env),
+    }
+    if cluster.slurm is not None:
+        ways[SLURM] = (["srun", "sh", "-c", command], cluster.slurm.env)
+    rows = []
+    for who, (words, env) in ways.items():
+        child = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        with limited(child), child.stdout:
+            late = [time() - float(line) for line in child.stdout]
+            child.wait()
+        if len(late) != count:
+            raise BenchError(f"{who}: {len(late)} lines came of {count}")
+        goal = 5.0 if who == OURS else None
+        rows.append(Row(f"{who}: from a line's writing to its reading", late[1:], goal=goal, topic="a line", who=who))
+    return rows
 
 
 # --- many -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from time import monotonic
 
 CHILD_TIMEOUT_S = 60.0
 NOTHING = Path("/dev/null")
+OURS, SHARED_SSH, NEW_SSH = "mgpu", "ssh, shared connection", "ssh, new connection"
 
 
 class BenchError(Exception):
@@ -48,21 +49,38 @@ class Series:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `scale` turns what was measured into `unit`; `goal` is the highest value wished for."""
+    """One line of the table. `scale` turns what was measured into `unit`; `goal` is the highest value wished for, or
+    the lowest (`least`). Rows of one `topic` are set beside each other at the end, one column for each `who`."""
 
     what: str
     values: Sequence[float]
     unit: str = "ms"
     scale: float = 1000.0
     goal: float | None = None
+    least: bool = False
+    topic: str = ""
+    who: str = OURS
+
+    @property
+    def middle(self) -> float:
+        return median(value * self.scale for value in self.values)
+
+    @property
+    def shown(self) -> str:
+        return f"{number(self.middle)} {self.unit}".strip()
+
+    @property
+    def verdict(self) -> str:
+        if self.goal is None:
+            return ""
+        met = self.middle >= self.goal if self.least else self.middle <= self.goal
+        return f"{'at least ' if self.least else ''}{self.goal:g}: {'met' if met else 'missed'}"
 
     def cells(self) -> tuple[str, str, str, str, str]:
         scaled = [value * self.scale for value in self.values]
-        middle = median(scaled)
         spread = f"{number(min(scaled))} - {number(max(scaled))}" if len(scaled) > 1 else ""
-        goal = "" if self.goal is None else f"{self.goal:g}: {'met' if middle <= self.goal else 'missed'}"
         count = str(len(scaled)) if len(scaled) > 1 else ""
-        return self.what, f"{number(middle)} {self.unit}".strip(), spread, count, goal
+        return self.what, self.shown, spread, count, self.verdict
 
 
 def number(value: float) -> str:
@@ -78,7 +96,13 @@ def ratio(what: str, ours: Series, theirs: Series, goal: float | None = None) ->
 
 
 def run(
-    words: Sequence[str], env: Mapping[str, str], *, keep: bool = True, expect: int = 0, stdin: Path = NOTHING
+    words: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    keep: bool = True,
+    expect: int = 0,
+    stdin: Path = NOTHING,
+    limit_s: float = CHILD_TIMEOUT_S,
 ) -> Run:
     """Runs a program to its end, with its output read through a pipe (and kept, unless it is long)."""
     began = monotonic()
@@ -87,7 +111,7 @@ def run(
     stdout, stderr = child.stdout, child.stderr
     assert stdout is not None
     assert stderr is not None
-    with limited(child), stdout, stderr:
+    with limited(child, limit_s), stdout, stderr:
         trouble: list[bytes] = []
         reader = threading.Thread(target=lambda: trouble.append(stderr.read()), daemon=True)
         reader.start()
@@ -111,9 +135,9 @@ def run(
 class limited:
     """Ends a child that takes far too long, or that was left behind by an error."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], limit_s: float = CHILD_TIMEOUT_S) -> None:
         self._child = child
-        self._timer = threading.Timer(CHILD_TIMEOUT_S, self._kill)
+        self._timer = threading.Timer(limit_s, self._kill)
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError):

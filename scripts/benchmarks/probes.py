@@ -10,12 +10,15 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
+from mgpu.client import http
 from mgpu.core.smi.gpus import FIELDS
 from mgpu.remote import wire
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import BenchError, Row, Series, limited
+from scripts.benchmarks.wishes import fill, hold_one_on_each
 
 MARK = "bench"
+LONG = 10_000
 KNOWN = tuple(
     field for field in FIELDS if field != "gpu_recovery_action"
 )  # the lab's driver refuses it once, as old ones
@@ -76,9 +79,32 @@ def memory_of(cluster: Cluster) -> float:
     return float(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
 
 
-def many_nodes(cluster: Cluster, repeats: int, seconds: float = 60.0) -> list[Row]:
+def idle_passes(cluster: Cluster, seconds: float = 10.0) -> list[Row]:
+    """Passes of a master with nothing to do, as it counts them itself."""
+    before = _passes(cluster)
+    Event().wait(seconds)
+    after = _passes(cluster)
+    count = after["count"] - before["count"]
+    if not count:
+        return []
+    within = (after['bucket{le="0.001"}'] - before['bucket{le="0.001"}']) / count
+    return [
+        Row("a pass of an idle master, mean", [(after["sum"] - before["sum"]) / count], goal=1.0),
+        Row(f"of {count:.0f} such passes, within 1 ms", [within], "%", 100.0),
+    ]
+
+
+def _passes(cluster: Cluster) -> dict[str, float]:
+    response = http.request(cluster.endpoint, "GET", "/metrics")
+    http.raise_for_error(response)
+    name = "mgpu_tick_duration_seconds_"
+    lines = [line for line in response.body.decode().splitlines() if line.startswith(name)]
+    return {key: float(value) for key, value in (line.removeprefix(name).split() for line in lines)}
+
+
+def many_nodes(cluster: Cluster, repeats: int, seconds: float = 20.0) -> list[Row]:
     """All nodes looked at anew by one command, nvidia-smi hanging on one, until all the others have answered; then a
-    master that has nothing else to do."""
+    master that has nothing else to do, and one with a long queue."""
     hanging, *others = cluster.lab.nodes
     pid = int(cluster.call("GET", "/v1/status")["pid"])
     sweep, cpu = Series(), Series()
@@ -92,14 +118,17 @@ def many_nodes(cluster: Cluster, repeats: int, seconds: float = 60.0) -> list[Ro
         hanging.fault("gpu", "ok")
     count = len(cluster.lab.nodes)
     rows = [
-        Row(f"`mgpu node probe --all`, {count} nodes, nvidia-smi hanging on one", sweep.values[1:], "s", 1.0, goal=3.0),
+        Row(f"`mgpu node probe --all`, {count} nodes, nvidia-smi hanging on one", sweep.values[1:], "s", 1.0, goal=2.0),
         Row("CPU of the master for each of these looks", cpu.values[1:]),
     ]
     idle, memory = idle_master(cluster, seconds)
+    hold_one_on_each(cluster)
+    fill(cluster, LONG)
     return [
         *rows,
         replace(idle, what=f"an idle master of {count} nodes: share of a core", goal=10.0),
         replace(memory, what=f"an idle master of {count} nodes: memory"),
+        Row(f"the same with {LONG:,} jobs that wait: memory", [memory_of(cluster) * 1024], "MB", 1e-6, goal=120.0),
     ]
 
 

@@ -36,7 +36,7 @@ def by_client(cluster: Cluster) -> Callable[[str], Told]:
 
     def submit(name: str) -> Told:
         told = json.loads(run([*words, str(cluster.lab.state_dir), str(EACH), name], env).output)
-        return [(job_id, took) for job_id, took in told]
+        return [(job_id, took) for job_id, took in told["jobs"]]
 
     return submit
 
