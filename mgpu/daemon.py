@@ -18,11 +18,13 @@ from pathlib import Path
 import mgpu
 from mgpu import clock, config, logbook
 from mgpu.api.server import Server
+from mgpu.client.config_home import config_home
 from mgpu.client.launcher import leave_launcher
-from mgpu.client.locate import socket_path
+from mgpu.client.locate import CONFIG_NAME, socket_path
 from mgpu.client.lock import lock_path
 from mgpu.client.start import log_path
-from mgpu.config.model import Config
+from mgpu.config.listening import listen_at
+from mgpu.config.model import Config, Listen
 from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError, NotAllowed, StoreError
 from mgpu.master.entering import Entering
@@ -43,21 +45,21 @@ TICK_LIMIT_S = 120.0
 ANEW = -1  # no exit status: the program is to be run anew in our place
 
 
-def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
+def run(config_path: Path | None, state_dir: Path, personal: bool, listen: str = "", level: int = logging.INFO) -> int:
     """Be the master until SIGTERM, ^C or `mgpu stop`; a personal one also ends when idle. Jobs run on without it. The
-    exit status, or ANEW.
+    exit status, or ANEW. `listen`: HOST:PORT, instead of where the configuration says.
 
     Raises ConfigError, and StoreError if the database cannot be used.
     """
 
     def over(master: Master, settings: Config) -> bool:
         # clients elsewhere cannot start one again
-        return personal and settings.listen is None and master.idle_for() > settings.idle_exit_s
+        return personal and not (settings.listen or listen) and master.idle_for() > settings.idle_exit_s
 
     systemd = Systemd(os.environ)
     if systemd.watchdog_s < float("inf"):
         faulthandler.enable()  # it ends one that hangs by SIGABRT: then each thread says where it stands
-    logbook.to_stderr(Path(log_path(state_dir)))
+    logbook.to_stderr(Path(log_path(state_dir)), level)
     settings, before = config.load(config_path), None
     if personal and settings.shared:
         raise NotAllowed(
@@ -65,7 +67,7 @@ def run(config_path: Path | None, state_dir: Path, personal: bool) -> int:
         )
     while True:
         try:
-            after = _serve(settings, state_dir, over, systemd)
+            after = _serve(settings, state_dir, over, systemd, _place(listen, settings))
         except ConfigError as error:
             if before is None:
                 raise
@@ -93,8 +95,20 @@ def tick(config_path: Path | None, state_dir: Path) -> int:
     return after if isinstance(after, int) and after != ANEW else 0
 
 
+def _place(listen: str, settings: Config) -> Listen | None:
+    """Raises ConfigError."""
+    try:
+        return listen_at(listen, settings.listen) if listen else settings.listen
+    except ValueError as error:
+        raise ConfigError([f"--listen: {error}"]) from error
+
+
 def _serve(
-    settings: Config, state_dir: Path, over: Callable[[Master, Config], bool], systemd: Systemd
+    settings: Config,
+    state_dir: Path,
+    over: Callable[[Master, Config], bool],
+    systemd: Systemd,
+    listen: Listen | None = None,
 ) -> int | Config | None:
     """Until its end: the exit status of a trouble, ANEW, None, or the configuration that another master is to go by."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -113,8 +127,17 @@ def _serve(
     spool = Spool(state_dir / "spool", settings.output_max)
     entering = Entering(settings, store.database_id, state_dir)
     master = Master(settings, store, spool, entering.links, policies)
-    context = Context(store, spool, settings, master, master, clock.now(), os.getuid())
-    server = Server(context, Path(socket_path(state_dir)))
+    context = Context(
+        store,
+        spool,
+        settings,
+        master,
+        master,
+        clock.now(),
+        os.getuid(),
+        own_config=Path(config_home(os.environ), CONFIG_NAME),
+    )
+    server = Server(context, Path(socket_path(state_dir)), listen)
     # without them another master could begin beside us, and what we store would be nowhere
     anchors = (Path(lock_path(state_dir)), store.path)
     held = _identities(anchors)

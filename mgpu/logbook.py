@@ -153,7 +153,8 @@ class _Stderr(logging.StreamHandler[TextIO]):
 def to_stderr(path: Path, level: int = logging.INFO) -> None:
     """Everything that is logged from now on; as text, until `write_as` says otherwise. `path`: of the file that stderr
     may be."""
-    logging.basicConfig(handlers=[_Stderr(path)], level=level, force=True)
+    logging.basicConfig(handlers=[_Stderr(path)], level=max(level, logging.INFO), force=True)
+    logging.getLogger("mgpu").setLevel(level)  # the libraries' own details help nobody
     write_as("text")
     # paramiko reports each lost link with a traceback; we tell it in one line ourselves
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)

@@ -20,6 +20,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from mgpu.api.app import build_app
 from mgpu.api.door import Door
 from mgpu.api.tcp import Tcp
+from mgpu.config.model import Listen
 from mgpu.core.errors import StoreError
 from mgpu.ops.context import Context
 
@@ -46,11 +47,13 @@ logging.getLogger("aiohttp.server").addFilter(_OneLine())
 
 class Server:
     """`start` returns once it can be connected to. The caller holds the master's lock: a socket file that is there
-    already was left by a master that died, and is replaced."""
+    already was left by a master that died, and is replaced. `listen`: where else, instead of what the configuration
+    says."""
 
-    def __init__(self, context: Context, path: Path) -> None:
+    def __init__(self, context: Context, path: Path, listen: Listen | None = None) -> None:
         self._context = context
         self._path = path
+        self._at = listen or context.config.listen
         self._mode, self._gid = access(context)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -88,7 +91,7 @@ class Server:
         await runner.setup()
         if (server := runner.server) is not None:
             self._context.control.meters.clients = lambda: len(server.connections)
-        tcp = Tcp(self._context, self._context.config.listen, app, runner) if self._context.config.listen else None
+        tcp = Tcp(self._context, self._at, app, runner) if self._at is not None else None
         door: Door | None = None
         try:
             door = self._listen(runner)

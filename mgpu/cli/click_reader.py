@@ -18,10 +18,11 @@ class UsageError(MasterError):
     """The command line is wrong."""
 
 
-def read(root: Group, args: Sequence[str]) -> Reading | int:
+def read(root: Group | Command, args: Sequence[str]) -> Reading | int:
     """What the line says; the exit status if help was all that it asked for. Raises UsageError, MasterError."""
     try:
-        reading = _Group(root).main(list(args), prog_name=root.name, standalone_mode=False, obj={})
+        program = _Group(root) if isinstance(root, Group) else _Command(root)
+        reading = program.main(list(args), prog_name=root.name, standalone_mode=False, obj={})
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)
         return 2
@@ -34,7 +35,7 @@ def read(root: Group, args: Sequence[str]) -> Reading | int:
     return reading if isinstance(reading, Reading) else 0
 
 
-def _path(root: Group, args: Sequence[str]) -> str:
+def _path(root: Group | Command, args: Sequence[str]) -> str:
     """The command that is meant, as it is typed: not all of click's errors tell it."""
     words = [root.name]
     found: Group | Command | None = root
@@ -54,7 +55,7 @@ def usage_error(error: click.ClickException, meant: str = "mgpu") -> UsageError:
     path = context.command_path if context else meant
     message, _, near = error.format_message().rstrip(".").replace("(Did", "Did").partition(". Did ")
     message += f" (did {near.rstrip(')')})" if near else ""
-    command = path.removeprefix("mgpu").strip()
+    command = "" if path == "mgpu" else path.removeprefix("mgpu ")
     text = f"{message[:1].lower()}{message[1:]}"
     return UsageError("bad_request", f"{command}: {text}" if command else text, f"{path} --help")
 

@@ -7,11 +7,12 @@ import os
 import sys
 from pathlib import Path
 
-from mgpu.cli.session import Session, refusal
+from mgpu.cli.session import Session, bad_request, refusal
 from mgpu.cli.syntax import Option, command
 from mgpu.client import start
 from mgpu.client.lock import AlreadyRunning, hand_on, master_lock
 
+USUAL, VERBOSE = 20, 10  # levels of `logging`
 EXAMPLES = """
 Examples:
   mgpu daemon --config /etc/mgpu/cluster_config.yaml
@@ -22,23 +23,28 @@ Examples:
 @command(
     Option("--personal", "", "End by itself when idle for long."),
     Option("--ensure", "", "Start one in the background unless one runs, and return; it stays, unless --personal."),
+    Option(
+        "--listen", "HOST:PORT", "Also there, whatever the configuration says: TLS beyond this machine, and tokens."
+    ),
     has_json=False,
     examples=EXAMPLES,
 )
-def daemon(session: Session, /, personal: bool, ensure: bool) -> int:
+def daemon(session: Session, /, personal: bool, ensure: bool, listen: str | None) -> int:
     """Be the master, in the foreground, until SIGTERM, ^C or `mgpu stop`. Jobs run on without it. SIGHUP reloads."""
     if ensure:
+        if listen:
+            raise bad_request("--listen is of a master in the foreground", "for others: master: {host: ..., port: ...}")
         start.ensure(session.location_here(), lasting=not personal)
         return 0
     try:
-        return as_master(session, "run", personal)
+        return as_master(session, "run", personal, listen or "", VERBOSE if session.verbose else USUAL)
     except AlreadyRunning as error:
         if personal:  # whoever began us has only to wait
             error.exit_code = start.LOCK_HELD
         raise
 
 
-def as_master(session: Session, work: str, *details: bool) -> int:
+def as_master(session: Session, work: str, *details: bool | int | str) -> int:
     """Runs `mgpu.daemon.<work>` with the configuration and the state directory, which it makes. The lock comes first:
     to say that it is held costs nothing then. Raises MasterError."""
     location = session.location_here()

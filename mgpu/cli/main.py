@@ -10,7 +10,7 @@ from contextlib import suppress
 import mgpu
 from mgpu.cli import plain
 from mgpu.cli.session import Session
-from mgpu.cli.syntax import Group, Reading
+from mgpu.cli.syntax import Command, Group, Reading
 from mgpu.cli.text import say
 from mgpu.client import http
 from mgpu.client.http import MasterError
@@ -70,16 +70,17 @@ Examples:
 """
 
 
+ALL_OF_IT = "that is done by all of mgpu: install it (scripts/install), or do it where mgpu_master is"
 CLI = Group("mgpu", "One queue for the GPU machines that you can SSH into.", COMMANDS, ALIASES, EXAMPLES)
 
 
-def main(args: list[str] | None = None) -> NoReturn:
-    """Runs one command line and exits."""
+def main(args: list[str] | None = None, root: Group | Command = CLI) -> NoReturn:
+    """Runs one command line and exits. `root`: which program it is of."""
     words = sys.argv[1:] if args is None else args
     open_closed_streams()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
-    leave(run(words))
+    leave(run(words, root))
 
 
 def open_closed_streams() -> None:
@@ -102,11 +103,11 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def run(words: list[str]) -> int:
+def run(words: list[str], root: Group | Command = CLI) -> int:
     """The exit status of one command line."""
     session = Session()
     try:
-        reading = read_line(session, words)
+        reading = read_line(session, words, root)
         if isinstance(reading, int):
             return reading
         session = Session(**reading.common)
@@ -128,6 +129,15 @@ def run(words: list[str]) -> int:
         # As a program ended by SIGPIPE; nothing may be flushed into that pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    except ModuleNotFoundError as error:
+        from mgpu.client.launcher import packed
+
+        if not packed():
+            raise
+        told = MasterError("not_here", f"this file is a client alone: {error.name} is not in it", ALL_OF_IT)
+        session.leave_untold(told.exit_code, **told.as_json())
+        session.print_error(told)
+        return told.exit_code
     except http.UNREADABLE as error:
         if not http.other_versions:
             raise  # a fault of ours
@@ -149,15 +159,15 @@ def unreadable(error: Exception) -> MasterError:
     return MasterError("other_version", what, "install the same version; then mgpu restart, jobs run on")
 
 
-def read_line(session: Session, words: list[str]) -> Reading | int:
+def read_line(session: Session, words: list[str], root: Group | Command = CLI) -> Reading | int:
     """An exit status where that is all there is to it, as after help. `session`: what a mistaken line means of that."""
-    reading = plain.read(CLI, words)
+    reading = plain.read(root, words)
     if reading is not None:
         return reading
     from mgpu.cli import click_reader
 
     try:
-        return click_reader.read(CLI, words)
+        return click_reader.read(root, words)
     except MasterError:
         session.json = "--json" in (words[: words.index("--")] if "--" in words else words)
         if any(word.startswith("--status-file") for word in words):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mgpu.cli.syntax import GLOBAL_OPTIONS, MOST_NUMBER, Argument, Group, Option, Reading, by_flag, split
+from mgpu.cli.syntax import GLOBAL_OPTIONS, MOST_NUMBER, Argument, Command, Group, Option, Reading, by_flag, split
 from mgpu.lean_typing import Any
 from mgpu.numeral import numeral
 
@@ -17,7 +17,7 @@ class NotPlain(Exception):
     """Somebody who can explain has to read it."""
 
 
-def read(root: Group, args: Sequence[str]) -> Reading | None:
+def read(root: Group | Command, args: Sequence[str]) -> Reading | None:
     """None if the line is not plain."""
     try:
         return _read(root, list(args))
@@ -25,7 +25,7 @@ def read(root: Group, args: Sequence[str]) -> Reading | None:
         return None
 
 
-def _read(root: Group, rest: list[str]) -> Reading:
+def _read(root: Group | Command, rest: list[str]) -> Reading:
     before: dict[str, Any] = {}
     everywhere = by_flag(GLOBAL_OPTIONS)
     found: Any = root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.cli.filters import FILTERS, NODE, query
-from mgpu.cli.session import Session
+from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import table
 from mgpu.cli.watch import EVERY, WATCH, look
@@ -19,21 +19,40 @@ Examples:
   mgpu queue --states PENDING     those that wait; the last column says why
   mgpu queue --start              when and where those that wait will start
   mgpu queue --watch -u ann       again every two seconds, until ^C
+  mgpu queue --with-nodes         and what each node has free
   mgpu queue -w gpu01 --json
 """
 START = Option("--start", "", "When and where waiting jobs are expected to start.")
+WITH_NODES = Option("--with-nodes", "", "The nodes too, under the jobs: total, free, busy.")
 
 
-@command(*FILTERS, NODE, START, WATCH, EVERY, examples=EXAMPLES)
-def queue(session: Session, /, start: bool, **given: Any) -> int:
+@command(*FILTERS, NODE, START, WITH_NODES, WATCH, EVERY, examples=EXAMPLES)
+def queue(session: Session, /, start: bool, with_nodes: bool, **given: Any) -> int:
     """List the jobs that wait or run; --start tells who is next."""
     wanted = query(given)
+    lines = expected_lines if start else queue_lines
     if start:
         path = with_query("/v1/jobs", scope="active", start="1", **{**wanted, "states": "PENDING"})
-        return look(session, path, expected_lines, given)
-    ended = set(wanted.get("states", "").split(",")) - {*ACTIVE, ""}
-    path = with_query("/v1/jobs", scope="all" if ended else "active", **wanted)
-    return look(session, path, queue_lines, given)
+    else:
+        ended = set(wanted.get("states", "").split(",")) - {*ACTIVE, ""}
+        path = with_query("/v1/jobs", scope="all" if ended else "active", **wanted)
+    if not with_nodes:
+        return look(session, path, lines, given)
+    if given["watch"] or given["iterate"]:
+        raise bad_request("--with-nodes is one look at both", "leave --watch out; mgpu top shows both all the time")
+    return look(
+        session,
+        path,
+        lambda answer: [*lines(answer), "", *node_sums(answer["nodes"])],
+        given,
+        lambda answer: {**answer, "nodes": session.call("GET", "/v1/nodes")["nodes"]},
+    )
+
+
+def node_sums(nodes: list[dict[str, Any]]) -> list[str]:
+    from mgpu.cli.nodes import summarized
+
+    return summarized(nodes)
 
 
 def queue_lines(answer: dict[str, Any]) -> list[str]:

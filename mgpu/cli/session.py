@@ -69,7 +69,7 @@ class Session:
         if any(self.master_at):
             if self.master_url:
                 raise bad_request("--master and --host or --port both say where the master is", "give one of them")
-            return url_of(*self.master_at, os.environ)
+            return url_of(*self.master_at, os.environ, self.config, self.state_dir)
         return self.master_url or os.environ.get("MGPU_MASTER", "")
 
     def elsewhere(self) -> str:

@@ -16,7 +16,15 @@ from mgpu.cli.submission import bring, prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
 from mgpu.cli.text import say
 from mgpu.client import http
-from mgpu.client.options import IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY, job_options, seconds, whole_number
+from mgpu.client.options import (
+    IMMEDIATE,
+    INTERACTIVE,
+    KILL_ON_DISCONNECT,
+    TEST_ONLY,
+    job_options,
+    seconds,
+    whole_number,
+)
 from mgpu.client.submission import Prepared
 from mgpu.lean_typing import Any
 
@@ -54,7 +62,7 @@ OF_SRUN = (PTY, INPUT, IMMEDIATE, KILL_ON_DISCONNECT, TEST_ONLY)
 def slurms_options() -> Sequence[Option]:
     from mgpu.client.slurm import options_of_srun
 
-    return options_of_srun()
+    return [*options_of_srun(), INTERACTIVE]  # of the older system: it is so in any case
 
 
 @command(*job_options(*OF_SRUN), words=True, has_json=False, examples=EXAMPLES, strangers=slurms_options)

@@ -41,6 +41,13 @@ def find_token(address: Address, environ: Mapping[str, str]) -> str:
     return _checked(text, path)
 
 
+def has_token(address: Address, environ: Mapping[str, str]) -> bool:
+    """Whether somebody gave one for there, be it any good or not."""
+    if environ.get("MGPU_TOKEN_FILE") or environ.get("MGPU_TOKEN"):
+        return True
+    return os.path.lexists(place(TOKENS, address, environ))
+
+
 def find_pin(address: Address, environ: Mapping[str, str]) -> str:
     """The fingerprint that the master's certificate has to have; "" = none was trusted here. Raises MasterError."""
     path = place(PINS, address, environ)

@@ -39,4 +39,11 @@ def launcher() -> str:
 def search_path() -> str:
     """What Python has to be told so that it finds this mgpu, "" = it is installed."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return "" if os.path.basename(folder) in ("site-packages", "dist-packages") else folder
+    installed = os.path.basename(folder) in ("site-packages", "dist-packages")
+    # a single file unpacks itself to a place of that name which Python does not look into
+    return "" if installed and folder.startswith(sys.prefix + os.sep) else folder
+
+
+def packed() -> bool:
+    """Whether this is a client in a single file, from which no master can be started."""
+    return "zipimporter" in type(__spec__.loader).__name__ if __spec__ is not None else False

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError, bad_request
 from mgpu.client.locate import Location, locate
 from mgpu.client.own_master import own_master
+from mgpu.lean_typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mgpu.client.address import Address
 
 
 def find(config: str | None, state_dir: str | None, url: str, environ: Mapping[str, str]) -> Location:
@@ -16,14 +21,36 @@ def find(config: str | None, state_dir: str | None, url: str, environ: Mapping[s
     return locate(config, state_dir, named, environ, read_state_dir)
 
 
-def url_of(host: str, port: str, environ: Mapping[str, str]) -> str:
-    """Of the older system's two words, either of which may be missing. Raises MasterError (bad_request)."""
+def url_of(
+    host: str, port: str, environ: Mapping[str, str], config: str | None = None, state_dir: str | None = None
+) -> str:
+    """Of the older system's two words, either of which may be missing: an address, or the socket of the master here if
+    that is the one which listens there. Raises MasterError (bad_request)."""
     from mgpu.client.address import address_of
     from mgpu.client.credentials import find_pin
 
     address = address_of(host, port)
+    if socket := _socket_of(address, environ, config, state_dir):
+        return socket
     # on this machine it is as the master has it; one that was trusted speaks TLS
     return address._replace(tls=address.tls or bool(find_pin(address, environ))).url
+
+
+def _socket_of(address: Address, environ: Mapping[str, str], config: str | None, state_dir: str | None) -> str:
+    """ "" = it is another's, or there is a token for it: who is logged in on the master's machine needs none."""
+    from mgpu.client.address import is_loopback
+    from mgpu.client.credentials import has_token
+    from mgpu.client.http import request
+
+    if not is_loopback(address.host) or has_token(address, environ):
+        return ""
+    here = locate(config, state_dir, "", {**environ, "MGPU_MASTER": ""}, read_state_dir)
+    try:
+        told = json.loads(request(here.endpoint, "GET", "/v1/status").body)
+    except (MasterError, ValueError):
+        return ""
+    listens = str(told.get("listens") or "") if isinstance(told, dict) else ""
+    return here.endpoint.socket_path if listens.endswith(f":{address.port}") else ""
 
 
 def read_state_dir(config: str) -> str:

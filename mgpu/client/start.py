@@ -50,6 +50,7 @@ def ensure(location: Location, lasting: bool = False) -> None:
     unit = unit_of(location.state_dir)
     if unit is not None:
         return await_service(location, unit)
+    program()
     new = not os.path.lexists(location.state_dir)
     make_state_dir(location.state_dir)
     with start_lock(location.state_dir):
@@ -146,7 +147,26 @@ def start_lock(state_dir: str) -> Iterator[None]:
 def command(location: Location, lasting: bool = False) -> list[str]:
     """The master's command line; a personal one, unless it is to be `lasting`."""
     options = [*([] if lasting else ["--personal"]), *(["--config", location.config] if location.config else [])]
-    return [sys.executable, "-m", "mgpu", "daemon", *options, "--state-dir", location.state_dir]
+    return [*program(), "daemon", *options, "--state-dir", location.state_dir]
+
+
+def program() -> list[str]:
+    """All of mgpu, as a command. Raises NoMaster for a client in a single file that finds no other here."""
+    from mgpu.client.head import LAUNCHER, LAUNCHER_OF_ALL
+    from mgpu.client.launcher import packed
+
+    if not packed():
+        return [sys.executable, "-m", "mgpu"]
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for path in (
+        os.path.expanduser(f"~/{LAUNCHER}"),
+        LAUNCHER_OF_ALL,
+        *(os.path.join(each, "mgpu") for each in folders),
+    ):
+        if os.path.isabs(path) and os.path.isfile(path) and os.access(path, os.X_OK):
+            return [path]
+    what = "no master runs here, and this file is a client alone, which cannot start one"
+    raise NoMaster(what, "mgpu_master is one; or name one elsewhere: --host H --port P, or --master ssh://user@head")
 
 
 def folder_to_start_in() -> str:
@@ -159,12 +179,18 @@ def spawn(location: Location, lasting: bool = False) -> tuple[int, list[str]]:
     """Starts a master and waits until it answers: (0, []), or its exit status and what it said."""
     import subprocess
 
+    from mgpu.client.launcher import packed, search_path
+
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     log = os.open(log_path(location.state_dir), flags, 0o600)
     try:
         before = os.fstat(log).st_size
         # The variables that located this master say nothing to it: its command line names all.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("MGPU_")}
+        if (ours := search_path()) and not packed():
+            environ["PYTHONPATH"] = os.pathsep.join(
+                dict.fromkeys([ours, *environ.get("PYTHONPATH", "").split(os.pathsep)])
+            )
         child = subprocess.Popen(
             command(location, lasting),
             stdin=subprocess.DEVNULL,

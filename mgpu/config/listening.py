@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import replace
+
+from mgpu.config.model import Listen
 
 LOOPBACK = "127.0.0.1"
 PORT = 8080  # as in the older system
@@ -34,3 +37,18 @@ def is_loopback(host: str) -> bool:
 def addresses(host: str) -> tuple[str, ...]:
     """What to listen on; a name that stays here is written out, so that nobody else says where it leads."""
     return (LOOPBACK, "::1") if host.lower() == "localhost" else (host,)
+
+
+def listen_at(text: str, said: Listen | None) -> Listen:
+    """HOST:PORT, HOST alone or :PORT, of a command line; what else the configuration has `said` of it holds. Raises
+    ValueError."""
+    match = re.fullmatch(r"(?P<host>\[[^]]*\]|[^:]*)(?::(?P<port>[0-9]{1,5}))?", text, re.ASCII)
+    if match is None or not text:
+        raise ValueError(f"{text!r} is no place to listen at: write it like 0.0.0.0:8080 or [::]:8080")
+    host = listen_host(match["host"]) if match["host"] else LOOPBACK
+    port = int(match["port"] or PORT)
+    if not 0 < port < 65536:
+        raise ValueError(f"{port} is no port: 1 to 65535")
+    if said is None:
+        return Listen(host, port, tls=not is_loopback(host))
+    return replace(said, host=host, port=port, tls=said.tls or not is_loopback(host))

@@ -46,7 +46,7 @@ def load(path: Path | None) -> Config:
     Raises ConfigError with all faults, in the order of the files and lines.
     """
     if path is None:
-        return Config(path=None, nodes=(this_machine(),))
+        return Config(path=None, nodes=(this_machine(),), implied=True)
     refusal = _refusal(path)
     if refusal:
         raise ConfigError([refusal])
@@ -208,6 +208,7 @@ def _config(
         path=path.absolute(),
         nodes=tuple(_with_windows(item.node, settings) for item in placed)
         or (_with_windows(this_machine(), settings),),
+        implied=not placed,
         cluster_name=settings.cluster.name,
         state_dir=settings.master.state_dir,
         shared=settings.master.mode == "shared",

@@ -95,7 +95,7 @@ class Notify:
 @dataclass(frozen=True, slots=True)
 class Config:
     """`path` None = no file: this machine is the only node. `idle_exit_s` infinite = a master never exits by itself.
-    `shared`: it serves all, or all of `socket_group`."""
+    `shared`: it serves all, or all of `socket_group`. `implied`: no node is written down, so it is this machine."""
 
     path: Path | None
     nodes: tuple[NodeConfig, ...]
@@ -136,6 +136,7 @@ class Config:
     run_as: Literal["service", "submitter"] = "service"  # under whose account jobs run on the nodes
     via: Literal["login", "sudo"] = "login"  # how the master gets into those of submitters
     logins: Logins = field(default_factory=Logins)  # which these are
+    implied: bool = field(default=False, compare=False)
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=(), compare=False)  # what it was read from, folders too
 

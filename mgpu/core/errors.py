@@ -44,8 +44,8 @@ class ConfigError(MgpuError):
     code = "bad_config"
     exit_code = 2
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
+    def __init__(self, faults: list[str], hint: str = "") -> None:
+        super().__init__("\n".join(faults), hint)
         self.faults = faults
 
 

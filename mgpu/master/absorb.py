@@ -21,6 +21,7 @@ from mgpu.ops.render import said
 from mgpu.store.writing import Writer
 
 WHO = "master"
+_MOST_SHOWN = 16  # GPUs of a node in one line
 _LATELY = 8  # parts that ended well are remembered: see marks.after_end
 
 _TOLD = frozenset({PartEvent.REBOOTED, PartEvent.UNREACHABLE, PartEvent.ORPHANED, PartEvent.STUCK, PartEvent.GIVEN_UP})
@@ -92,7 +93,7 @@ class Absorber:
         if after.state is not node.state or after.reason != node.reason:
             changed = after.state is not node.state
             what = str(after.state) if changed else "trouble" if after.reason else "well"
-            self._audit(f"node {what}", None, node.name, after.reason)
+            self._audit(f"node {what}", None, node.name, after.reason or (_shown_gpus(after) if changed else ""))
 
     def _hear(self, node: NodeName, news: News, whose: tuple[str, ...] = ()) -> None:
         part = self._board.resolve(news.key, node)
@@ -247,6 +248,14 @@ class Absorber:
 
     def _audit(self, what: str, job_id: JobId | None, node: NodeName | None, detail: str) -> None:
         self._writer.audit(Audit(self._now, WHO, what, job_id, node, detail))
+
+
+def _shown_gpus(node: Node) -> str:
+    """What a node that has come up brings: `2 GPUs: 0 NVIDIA A100 (81920 MiB), 1 ...`"""
+    gpus = node.observation.gpus if node.state is NodeState.UP and node.observation is not None else ()
+    each = [f"{gpu.index} {gpu.name} ({gpu.memory_total_mib} MiB)" for gpu in gpus[:_MOST_SHOWN]]
+    more = [f"{len(gpus) - _MOST_SHOWN} more"] if len(gpus) > _MOST_SHOWN else []
+    return f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'}: {', '.join([*each, *more])}" if each else ""
 
 
 def _left(part: Part, processes: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from mgpu import clock
@@ -202,7 +203,8 @@ class Control(Protocol):
 @dataclass(frozen=True, slots=True)
 class Context:
     """`started` in seconds since the epoch; `owner_uid` is who runs the master. A personal master serves nobody else,
-    but root. Operators, or admins: these two, and who the configuration says."""
+    but root. Operators, or admins: these two, and who the configuration says. `own_config`: where a configuration goes
+    that is begun for a master without one; None = nowhere."""
 
     store: Store
     spool: Spool
@@ -212,6 +214,7 @@ class Context:
     started: float
     owner_uid: int
     keyring: Keyring = field(default_factory=Keyring)
+    own_config: Path | None = None
 
     @property
     def personal(self) -> bool:

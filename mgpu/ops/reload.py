@@ -9,6 +9,7 @@ from __future__ import annotations
 import grp
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mgpu import config
@@ -29,14 +30,19 @@ def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
     """What changes of the nodes; the answer comes before the change. `all_nodes`: that all of them go is meant. Raises
     CannotReload with all faults."""
     require_operator(context, caller, "reload the configuration")
+    return bring_into_force(context, caller, context.config.path, payload.get("all_nodes") is True)
+
+
+def bring_into_force(context: Context, caller: Caller, path: Path | None, all_nodes: bool = False) -> Json:
+    """The configuration at `path`. Raises CannotReload."""
     try:
-        fresh = config.load(context.config.path)
+        fresh = config.load(path)
         load_policies(fresh)
     except ConfigError as error:
         raise CannotReload("\n".join(error.faults), "the old configuration stays in force") from error
     before = {node.name: node for node in context.config.nodes}
     after = {node.name: node for node in fresh.nodes}
-    if (gone := _all_gone(context.config, fresh)) and payload.get("all_nodes") is not True:
+    if (gone := _all_gone(context.config, fresh)) and not all_nodes:
         hint = "if that is meant: mgpu config reload --yes; the old configuration stays in force"
         raise CannotReload(f"none of the nodes would be left: {gone}", hint)
     _check(context, fresh, {str(name) for name in before.keys() - after.keys()})

@@ -11,7 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     "words",
     [
-        ["node", "add", "gpu07"],
+        ["node", "remove", "gpu07"],
         ["node", "remove", "gpu07"],
         ["config", "check"],
         ["daemon"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgpu.cli.older import with_defaults
+from mgpu.cli.older.defaults import with_defaults
 
 ALL = ["--session-timeout=7200", "--connection-timeout=30", "--max-wait-time=300", "--max-consecutive-timeouts=30"]
 

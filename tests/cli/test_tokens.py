@@ -86,7 +86,7 @@ def test_which_master_has_to_be_said(peer: Peer, mgpu: Run, words: list[str]) ->
         (["--master", "http://head:80", "queue"], "beyond this machine a token goes over TLS alone"),
         (["--host", "head", "daemon"], "where it listens stands in its configuration"),
         (["--master", "https://head:80", "daemon"], "this is done on the master's own machine"),
-        (["--master", "https://head:80", "node", "add", "x"], "the configuration is the master's, on head"),
+        (["--master", "https://head:80", "node", "remove", "x"], "the configuration is the master's, on head"),
         (["--host", "head", "queue"], "there is no token for https://head:8080"),
     ],
 )

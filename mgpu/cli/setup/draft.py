@@ -5,12 +5,12 @@ What ssh or a node said goes into comments alone, and never with a line break in
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mgpu.cli.setup.hosts import Host, how, where
+from mgpu.config.writing import yaml_text as text
 from mgpu.core.hostlist import expand, fold
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean, cut
@@ -133,11 +133,6 @@ def _kind(seen: Seen) -> str:
 
 def _line(key: str, comment: str) -> str:
     return f"{key:{COLUMN - 1}} # {comment}"
-
-
-def text(value: str) -> str:
-    """As YAML, whatever is in it."""
-    return value if re.fullmatch(r"[A-Za-z~/][A-Za-z0-9_./~-]*", value) else json.dumps(value, ensure_ascii=False)
 
 
 def seen_of(node: Mapping[str, object]) -> Seen:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from pathlib import Path
 
 from mgpu.cli.session import bad_request
 from mgpu.client.config_home import config_home
 from mgpu.client.locate import CONFIG_NAME
-from mgpu.config import trusted
+from mgpu.config import writing
+from mgpu.core.errors import RequestError
 
 INVENTORY = "inventory/nodes.yaml"
 ELSEWHERE = "--output names another place"
@@ -83,16 +83,8 @@ class Files:
 
 
 def beside(path: Path, text: str, hint: str) -> Path:
-    """A file that only has to be renamed to `path`, and that mgpu would trust. Raises MasterError with the hint."""
-    made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    """See there. Raises MasterError with the hint."""
     try:
-        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)  # read by all who may enter, as mgpu wants it under any umask
-            file.write(text)
-        if distrust := trusted(made):
-            raise bad_request(f"mgpu would not trust what is written there: {distrust}", hint)
-    except BaseException:
-        made.unlink(missing_ok=True)
-        raise
-    return made
+        return writing.beside(path, text, hint)
+    except RequestError as error:
+        raise bad_request(error.message, error.hint) from error

@@ -1,0 +1,1 @@
+"""Single-file builds: see scripts/build."""
