@@ -11,10 +11,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 NAMES = ("mgpu_client", "mgpu_node", "mgpu_queue", "mgpu_cancel", "mgpu_srun")
-PARTS = (
-    "__init__.py", "__main__.py", "clock.py", "file_system.py", "lean_typing.py", "window.py",
-    "cli", "client", "core", "wording", "sdk",
-)  # fmt: skip
+OF_THE_MASTER = {"api", "care.py", "config", "daemon.py", "doctor", "master", "ops", "remote", "store", "tui"}
 DEPENDENCIES = ("click", "PyYAML")
 WHEN = (1980, 1, 1, 0, 0, 0)  # the same for each file: what is built depends on what is in it alone
 SHEBANG = b"#!/usr/bin/env python3\n"
@@ -57,9 +54,9 @@ def _zipped() -> bytes:
 
 
 def _ours() -> Iterator[tuple[str, bytes]]:
-    for part in PARTS:
-        root = REPOSITORY / "mgpu" / part
-        for path in [root] if root.is_file() else root.rglob("*.py"):
+    package = REPOSITORY / "mgpu"
+    for path in package.rglob("*.py"):
+        if path.relative_to(package).parts[0] not in OF_THE_MASTER:
             yield path.relative_to(REPOSITORY).as_posix(), path.read_bytes()
 
 
