@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mgpu.core.lifecycle import ENDED, REQUEUED, STARTED, Happening
 from mgpu.core.model import FailureClass, NodeName
 from mgpu.core.observation import Node
+from mgpu.core.percentile import percentile
 from mgpu.core.plan import NodeView
 
 PASS_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -86,11 +87,11 @@ class Meters:
             self._recent.append(ended - began)
             self.passed_at, self.trouble = ended, trouble
 
-    def recent(self, *shares: float) -> list[float]:
-        """Seconds that so large a share of the latest passes stayed within; [] before the first."""
+    def recent(self, *percents: float) -> list[float]:
+        """Seconds that so many percent of the latest passes stayed within; [] before the first."""
         with self._lock:
-            latest = sorted(self._recent)
-        return [latest[min(len(latest) - 1, int(share * len(latest)))] for share in shares] if latest else []
+            latest = list(self._recent)
+        return [percentile(latest, percent) for percent in percents] if latest else []
 
     @property
     def last_pass_s(self) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from mgpu.core.percentile import percentile
 from mgpu.core.replay import Ran
 
 SHORTEST_S = 10.0  # a job counts as at least so long in its slowdown
@@ -29,7 +30,7 @@ class Outcome:
 
 def outcome(ran: Sequence[Ran], gpus: int) -> Outcome:
     """`gpus`: of the cluster. At least one job."""
-    waits = sorted(one.wait_s for one in ran)
+    waits = [one.wait_s for one in ran]
     makespan = max(one.end for one in ran) - min(one.job.submit for one in ran)
     used = sum(one.gpus * one.job.duration_s for one in ran)
     return Outcome(
@@ -37,7 +38,7 @@ def outcome(ran: Sequence[Ran], gpus: int) -> Outcome:
         mean_wait_s=fmean(waits),
         median_wait_s=median(waits),
         p95_wait_s=percentile(waits, 95),
-        max_wait_s=waits[-1],
+        max_wait_s=max(waits),
         mean_jct_s=fmean(one.end - one.job.submit for one in ran),
         bsld=fmean(slowdown(one) for one in ran),
         makespan_s=makespan,
@@ -47,12 +48,6 @@ def outcome(ran: Sequence[Ran], gpus: int) -> Outcome:
 
 def slowdown(one: Ran) -> float:
     return max(1.0, (one.wait_s + one.job.duration_s) / max(one.job.duration_s, SHORTEST_S))
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """The least value that so many percent do not exceed (nearest rank); `values` sorted, at least one."""
-    rank = -(-len(values) * percent // 100)
-    return values[max(0, int(rank) - 1)]
 
 
 def grouped(ran: Iterable[Ran], key: Callable[[Ran], str], gpus: int) -> dict[str, Outcome]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil
 from statistics import median
 from typing import NamedTuple
 
 from mgpu.core.model import JobId, JobState
+from mgpu.core.percentile import percentile
 
 FAILED = (JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL)
 
@@ -135,11 +135,6 @@ def _share(part: Held, stretch: Stretch, now: float) -> float:
     there_s = part.gpus * (end - part.started)
     true = there_s / part.measured_s if part.ended is not None and part.measured_s > there_s else 1.0
     return true * stretch.overlap_s(part.started, end) / (end - part.started)
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """The least of the values that so many percent of them do not exceed."""
-    return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def disk(context: Context) -> Json:
 
 def _tick(meters: Meters) -> Json:
     """Of the latest passes: the last one, what half and nearly all of them stayed within; None = there was none."""
-    half, most = meters.recent(0.5, 0.99) or (None, None)
+    half, most = meters.recent(50, 99) or (None, None)
     since = None if meters.passed_at is None else clock.monotonic() - meters.passed_at
     numbers = {"last_s": meters.last_pass_s, "p50_s": half, "p99_s": most, "since_s": since}
     return {name: None if value is None else round(value, 6) for name, value in numbers.items()}

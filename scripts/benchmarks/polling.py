@@ -8,17 +8,16 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from mgpu.core.percentile import percentile
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.commands import cpus, walls
-from scripts.benchmarks.measure import BenchError, Row, Series, limited, wait_until
+from scripts.benchmarks.measure import ROOT, BenchError, Row, Series, limited
 from scripts.benchmarks.probes import cpu_of
 from scripts.benchmarks.stages import one
 
-ROOT = Path(__file__).parents[2]
 WAITING = 10_000
 CLIENTS = 200
 PERIOD_S = 2.0  # `watch` has that too
@@ -60,15 +59,14 @@ def timed(function: Callable[[], object]) -> float:
 
 def fill(cluster: Cluster) -> None:
     gpus = cluster.lab.nodes[0].plan.gpus
-    holders = [cluster.submit("sleep", "3600") for _ in range(gpus - 1)]
-    wait_until("a nearly full node", lambda: all(cluster.job(job_id)["state"] == "RUNNING" for job_id in holders))
+    cluster.occupy(gpus - 1)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: cluster.submit("python", "train.py", gpus=str(gpus)), range(WAITING)))
 
 
 def crowd(cluster: Cluster, what: str, path: str, way: str, moving: bool) -> list[Row]:
     """`moving`: jobs begin and end all the time, as one who waits for them sees it."""
-    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    pid = cluster.pid()
     words = [*(sys.executable, "-m", "scripts.benchmarks.pollers"), cluster.endpoint.socket_path, path, way]
     load = [str(CLIENTS), str(PERIOD_S), str(SECONDS)]
     busy, began = cpu_of(pid), monotonic()
@@ -84,21 +82,17 @@ def crowd(cluster: Cluster, what: str, path: str, way: str, moving: bool) -> lis
         child.wait()
     if not told or told["failed"]:
         raise BenchError(f"{what}: {told.get('failed', 'all')} of the requests failed")
-    late = sorted(told["late_s"])
+    late = told["late_s"]
     who = f"{CLIENTS} clients every {PERIOD_S:g} s, {what}"
     return [
-        Row(f"{who}: median", [percentile(late, 0.5)]),
-        Row(f"{who}: 99th percentile", [percentile(late, 0.99)], goal=GOAL_MS),
-        Row(f"{who}: longest", [late[-1]]),
+        Row(f"{who}: median", [percentile(late, 50)]),
+        Row(f"{who}: 99th percentile", [percentile(late, 99)], goal=GOAL_MS),
+        Row(f"{who}: longest", [max(late)]),
         Row(f"{who}: the master's share of a core", [busy / took], "%", 100.0),
         Row(f"{who}: that of the clients", [told["cpu_s"] / told["seconds"]], "%", 100.0),
         *told_of_passes(f"{who}: ", moments),
         *ticks(cluster, f"{who}: "),
     ]
-
-
-def percentile(ordered: list[float], part: float) -> float:
-    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def passes(cluster: Cluster, repeats: int) -> list[dict[str, float]]:

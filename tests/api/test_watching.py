@@ -128,12 +128,12 @@ def test_a_value_on_a_bound_counts_below_it():
     assert (found.cumulative(), found.total) == ([2, 4, 5], 13.5)
 
 
-def test_recent_passes_in_shares():
+def test_what_recent_passes_stayed_within():
     meters = Meters()
-    assert meters.recent(0.5) == []
+    assert meters.recent(50) == []
     for number in range(100):
         meters.passed(0.0, float(number), "")
-    assert meters.recent(0.5, 0.99, 1.0) == [50.0, 99.0, 99.0]
+    assert meters.recent(50, 99, 100) == [49.0, 98.0, 99.0]
 
 
 def failing(served: Served) -> dict[str, str]:

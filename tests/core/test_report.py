@@ -109,11 +109,6 @@ def test_a_clock_that_was_set_back_makes_no_hours_negative():
     assert rows["ann"].share is None
 
 
-@pytest.mark.parametrize(("count", "value"), [(1, 1), (2, 2), (10, 9), (11, 10), (100, 90)])
-def test_the_ninetieth_of_a_hundred(count, value):
-    assert report.percentile([float(number) for number in range(count, 0, -1)], 90) == value
-
-
 parts = st.lists(
     st.builds(
         held,
