@@ -14,7 +14,7 @@ from typing import Any
 
 from mgpu.client import http
 from mgpu.client.locate import socket_path
-from scripts.benchmarks.measure import BenchError, Run, run, wait_until
+from scripts.benchmarks.measure import ROOT, BenchError, Run, run, wait_until
 from scripts.benchmarks.slurm import Slurm
 from tests.lab import Lab, Settings
 
@@ -44,7 +44,7 @@ class Cluster:
             "LANG": "C.UTF-8",
             "MGPU_CONFIG": str(self.lab.config_path),
             # what is measured is this checkout, whichever one the environment was made for
-            "PYTHONPATH": str(Path(http.__file__).parents[2]),
+            "PYTHONPATH": str(ROOT),
         }
         self.endpoint = http.Endpoint(socket_path(self.lab.state_dir), str(self.lab.config_path), (os.getuid(),))
         try:
@@ -109,10 +109,19 @@ class Cluster:
         }
         return int(self.call("POST", "/v1/jobs", body)["job_id"])
 
+    def pid(self) -> int:
+        """The master's."""
+        return int(self.call("GET", "/v1/status")["pid"])
+
     def job(self, job_id: int) -> dict[str, Any]:
         found = self.call("GET", f"/v1/jobs/{job_id}")
         assert isinstance(found, dict)
         return found
+
+    def occupy(self, gpus: int) -> None:
+        """Jobs that have so many GPUs, one each, until they are cancelled."""
+        holders = [self.submit("sleep", "3600") for _ in range(gpus)]
+        wait_until("full nodes", lambda: all(self.job(job_id)["state"] == "RUNNING" for job_id in holders))
 
     def active(self) -> int:
         """Jobs that wait or run."""

@@ -29,7 +29,7 @@ from scripts.benchmarks.measure import (
     run,
     wait_until,
 )
-from scripts.benchmarks.probes import memory_of
+from scripts.benchmarks.probes import memory_of, memory_since
 from scripts.benchmarks.slurm import NAME as SLURM
 
 BIG_MB = 200
@@ -53,11 +53,7 @@ def through(cluster: Cluster, repeats: int) -> list[Row]:
             "in and out": ("cat", big),
         }.items():
             rows += _way(cluster, repeats, name, command, stdin)
-    return [
-        *rows,
-        Row("memory of the master before that", [before], "MiB", 1 / 1024),
-        Row("and after", [memory_of(cluster)], "MiB", 1 / 1024),
-    ]
+    return [*rows, *memory_since(before, cluster)]
 
 
 def _way(cluster: Cluster, repeats: int, name: str, command: str, stdin: Path) -> list[Row]:
@@ -233,8 +229,7 @@ def crowd(cluster: Cluster, _repeats: int) -> list[Row]:
     return [
         Row(f"{FOLLOWED} jobs followed on one node: from a line's writing to its reading", late),
         Row("from the first srun to the last line of all", [took], "s", 1.0),
-        Row("memory of the master before that", [before], "MiB", 1 / 1024),
-        Row("and after", [memory_of(cluster)], "MiB", 1 / 1024),
+        *memory_since(before, cluster),
     ]
 
 

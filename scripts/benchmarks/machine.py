@@ -10,8 +10,9 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
+from scripts.benchmarks.measure import ROOT
+
 QUIET = 0.15  # of all cores taken by others
-ROOT = Path(__file__).parents[2]
 
 
 def describe() -> str:

@@ -15,6 +15,7 @@ from time import monotonic
 
 CHILD_TIMEOUT_S = 60.0
 NOTHING = Path("/dev/null")
+ROOT = Path(__file__).parents[2]  # of the checkout
 OURS, SHARED_SSH, NEW_SSH = "mgpu", "ssh, shared connection", "ssh, new connection"
 
 

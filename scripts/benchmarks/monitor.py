@@ -9,7 +9,7 @@ from time import monotonic
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.foreground import Typed
 from scripts.benchmarks.measure import BenchError, Row, Series, wait_until
-from scripts.benchmarks.probes import cpu_of, memory_of
+from scripts.benchmarks.probes import cpu_of, memory_of, memory_since
 
 PENDING = 2000
 SCREEN = (48, 160)
@@ -21,8 +21,7 @@ DOWN, UP = b"j", b"k"
 def monitor(cluster: Cluster, repeats: int) -> list[Row]:
     """A long queue on a large terminal. Keys while one node's nvidia-smi hangs as well."""
     gpus = sum(node.plan.gpus for node in cluster.lab.nodes)
-    holders = [cluster.submit("sleep", "600") for _ in range(gpus)]
-    wait_until("full nodes", lambda: all(cluster.job(job_id)["state"] == "RUNNING" for job_id in holders))
+    cluster.occupy(gpus)
     for _ in range(PENDING):
         cluster.submit("true", job_name="wait")
     before = memory_of(cluster)
@@ -36,10 +35,10 @@ def monitor(cluster: Cluster, repeats: int) -> list[Row]:
         cluster.lab.nodes[-1].fault("gpu", "ok")
         probe.wait(120)
         idle_s = IDLE_S if repeats > 2 else 5.0
-        spent, master = cpu_of(top.pid), cpu_of(int(cluster.call("GET", "/v1/status")["pid"]))
+        spent, master = cpu_of(top.pid), cpu_of(cluster.pid())
         _look_on(top, idle_s)
         spent = cpu_of(top.pid) - spent
-        master = cpu_of(int(cluster.call("GET", "/v1/status")["pid"])) - master
+        master = cpu_of(cluster.pid()) - master
         news = Series()
         for number in range(repeats):
             news.add(_shown(top, cluster, f"fresh{number}"))
@@ -51,8 +50,7 @@ def monitor(cluster: Cluster, repeats: int) -> list[Row]:
         Row("`mgpu top` with nothing pressed: share of a core", [spent / idle_s], "%", 100.0, goal=2),
         Row("the master meanwhile", [master / idle_s], "%", 100.0),
         Row("from a job's submission to its name on the screen", news.values),
-        Row("memory of the master before that", [before], "MiB", 1 / 1024),
-        Row("and after", [memory_of(cluster)], "MiB", 1 / 1024),
+        *memory_since(before, cluster),
     ]
 
 

@@ -19,9 +19,8 @@ from scripts.benchmarks.wishes import fill, hold_one_on_each
 
 MARK = "bench"
 LONG = 10_000
-KNOWN = tuple(
-    field for field in FIELDS if field != "gpu_recovery_action"
-)  # the lab's driver refuses it once, as old ones
+# the lab's driver refuses that one once, as old ones do
+KNOWN = tuple(field for field in FIELDS if field != "gpu_recovery_action")
 
 
 def probe(cluster: Cluster, repeats: int) -> list[Row]:
@@ -62,7 +61,7 @@ def _session(cluster: Cluster, probes: list[str]) -> tuple[float, float]:
 
 def idle_master(cluster: Cluster, seconds: float = 5.0) -> list[Row]:
     """CPU and memory of a master that has nothing to do."""
-    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    pid = cluster.pid()
     before = cpu_of(pid)
     Event().wait(seconds)
     share = (cpu_of(pid) - before) / seconds
@@ -74,7 +73,7 @@ def idle_master(cluster: Cluster, seconds: float = 5.0) -> list[Row]:
 
 def memory_of(cluster: Cluster) -> float:
     """KiB of the master that are in memory."""
-    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    pid = cluster.pid()
     lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
     return float(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
 
@@ -102,11 +101,18 @@ def _passes(cluster: Cluster) -> dict[str, float]:
     return {key: float(value) for key, value in (line.removeprefix(name).split() for line in lines)}
 
 
+def memory_since(before: float, cluster: Cluster) -> list[Row]:
+    return [
+        Row("memory of the master before that", [before], "MiB", 1 / 1024),
+        Row("and after", [memory_of(cluster)], "MiB", 1 / 1024),
+    ]
+
+
 def many_nodes(cluster: Cluster, repeats: int, seconds: float = 20.0) -> list[Row]:
     """All nodes looked at anew by one command, nvidia-smi hanging on one, until all the others have answered; then a
     master that has nothing else to do, and one with a long queue."""
     hanging, *others = cluster.lab.nodes
-    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    pid = cluster.pid()
     sweep, cpu = Series(), Series()
     hanging.fault("gpu", "hang")
     try:

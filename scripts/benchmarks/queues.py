@@ -17,8 +17,7 @@ DRAINED = 100
 def long_queue(cluster: Cluster, repeats: int) -> list[Row]:
     """All GPUs are taken, and a thousand jobs wait for one."""
     gpus = sum(node.plan.gpus for node in cluster.lab.nodes)
-    holders = [cluster.submit("sleep", "600") for _ in range(gpus)]
-    wait_until("full nodes", lambda: all(cluster.job(job_id)["state"] == "RUNNING" for job_id in holders))
+    cluster.occupy(gpus)
     began = monotonic()
     for _ in range(PENDING):
         cluster.submit("true")

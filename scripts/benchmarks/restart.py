@@ -31,7 +31,7 @@ def restart(cluster: Cluster, repeats: int) -> list[Row]:
     for _ in range(min(repeats, 3)):
         canaries = [cluster.submit("sh", "-c", CANARY, nodelist=node.name, **small) for node in nodes]
         wait_until("one more on each node", lambda: _state(cluster, "RUNNING") == running + len(nodes), 0.1)
-        os.kill(int(cluster.call("GET", "/v1/status")["pid"]), signal.SIGKILL)
+        os.kill(cluster.pid(), signal.SIGKILL)
         for node in nodes:
             node.run("touch go")
         Event().wait(GONE_S)

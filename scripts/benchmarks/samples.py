@@ -32,21 +32,11 @@ from mgpu.master.sampling import Sampler
 from mgpu.master.worker import SystemThreads
 from mgpu.store.store import Store
 from scripts.benchmarks.measure import Row
+from tests.clocks import HandClock
 
 NODES, GPUS = 100, 8
 MINUTES = 30
 PAUSE_S = 30.0
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.time = 1_800_000_000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 def samples(_cluster: object, _repeats: int) -> list[Row]:
@@ -60,14 +50,14 @@ def samples(_cluster: object, _repeats: int) -> list[Row]:
 
 
 def _measure(store: Store) -> list[Row]:
-    clock, dice = _Clock(), random.Random(1)
+    clock, dice = HandClock(1_800_000_000.0), random.Random(1)
     views = [_node(store, number, clock.now()) for number in range(NODES)]
     with store.read() as reader:
         board = Board.read(reader)
     sampler = Sampler(store, Config(None, ()), SystemThreads(), clock)
     all_at_once, alone, storing = [], [], []
     for look in range(2 * MINUTES):
-        clock.time += PAUSE_S
+        clock.passed += PAUSE_S
         seen = [_look(view, clock.now(), dice) for view in views]
         began = process_time()
         if look % 2:

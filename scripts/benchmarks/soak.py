@@ -153,7 +153,7 @@ class Watched:
     """The master's process. Should it end, its successor is another, and this fails: it is not to end."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._pid = int(cluster.call("GET", "/v1/status")["pid"])
+        self._pid = cluster.pid()
         self._state_dir = cluster.lab.state_dir
         self._at, self._cpu = monotonic(), cpu_of(self._pid)
 

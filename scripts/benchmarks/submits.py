@@ -10,14 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic, sleep
 
 from mgpu.client.http import MasterError
 from scripts.benchmarks.cluster import Cluster
-from scripts.benchmarks.measure import BenchError, Row, run
+from scripts.benchmarks.measure import ROOT, BenchError, Row, run
 
-ROOT = Path(__file__).parents[2]
 PROCESSES, EACH = 50, 20
 Told = list[tuple[int, float]]  # number of a job, and how long its submission took
 

@@ -83,7 +83,7 @@ class nodes_of:
 
 def drained(cluster: Cluster, count: int, submit: Callable[[], str], group: Group) -> Drained:
     """`submit` gives the name of its jobs. All of them have to have done well."""
-    pid = int(cluster.call("GET", "/v1/status")["pid"])
+    pid = cluster.pid()
     head, nodes = cpu_of(pid), group.cpu_s()
     began = monotonic()
     name = submit()

@@ -7,16 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from time import monotonic
 
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.commands import cpus, in_turn, walls
-from scripts.benchmarks.measure import BenchError, Row, Run, Series, run, wait_until
+from scripts.benchmarks.measure import ROOT, BenchError, Row, Run, Series, run, wait_until
 from scripts.benchmarks.slurm import NAME as SLURM
 from scripts.benchmarks.slurm import Slurm
 
-ROOT = Path(__file__).parents[2]
 FEW, MANY = 1000, 10_000
 CLIENTS, EACH = 4, 15
 QUEUE_GOALS_MS = {FEW: 70.0, MANY: 120.0}
