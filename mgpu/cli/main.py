@@ -48,6 +48,7 @@ COMMANDS = {
     "stop": ("mgpu.cli.stop:stop", "End the master; jobs run on."),
     "restart": ("mgpu.cli.restart:restart", "Run the master anew, as after an upgrade; jobs run on."),
     "token": ("mgpu.cli.token:token", "Make, list and revoke tokens, for clients that come over TCP."),
+    "completion": ("mgpu.cli.completion.commands:completion", "Completion for bash, zsh and fish, and manual pages."),
     "service": ("mgpu.cli.service.commands:service", "Have systemd or cron see to it that a master runs."),
     "daemon": ("mgpu.cli.daemon:daemon", "Be the master, in the foreground."),
     "dial-stdio": ("mgpu.cli.dial_stdio:dial_stdio", "Connect a client on another machine with the master here."),

@@ -139,7 +139,7 @@ def split(args: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str]
         if len(arg) < 2 or arg[0] != "-":
             break
         position += 1
-        name, alone = _last_option(arg, valued)
+        name, alone = last_option(arg, valued)
         option = valued.get(name)
         if option is None or not alone:
             before.append(arg)
@@ -159,7 +159,7 @@ def _no_number_behind(arg: str, following: Sequence[str]) -> None:
         raise bad_request(f"{arg} {following[0]}: a value of {arg} is written without a blank", f"write {attached}")
 
 
-def _last_option(arg: str, valued: Mapping[str, Option]) -> tuple[str, bool]:
+def last_option(arg: str, valued: Mapping[str, Option]) -> tuple[str, bool]:
     """The option that a value would belong to, and whether `arg` holds none for it: -QG2 -> (-G, False)."""
     if arg.startswith("--"):
         name, equals, _ = arg.partition("=")
