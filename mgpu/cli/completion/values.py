@@ -71,9 +71,9 @@ BY_KEY = {
 }
 # A LOGIN is one of another machine.
 NOT_KNOWN = {
-    "0,1", "0-99%4", "ADDRESS", "CMD", "H", "HOST", "ID", "ID|NAME", "K", "KEY", "LABEL", "LIMIT", "LIST", "LOGIN", "N",
-    "NAME", "NxG[,...]", "N[,M]", "ORDER[/BACKFILL[/POLICY]]", "P", "PATTERN", "R", "S", "SECONDS", "SHA256:...",
-    "SIZE", "SPEC", "TEXT", "TIME", "U", "URL", "USER", "WHAT", "WORD", "[B:]SIG[@S]", "[S]", "",
+    "0,1", "0-99%4", "ADDRESS", "CMD", "H", "HOST", "HOST:PORT", "ID", "ID|NAME", "K", "KEY", "LABEL", "LIMIT", "LIST",
+    "LOGIN", "N", "NAME", "NxG[,...]", "N[,M]", "ORDER[/BACKFILL[/POLICY]]", "P", "PATTERN", "R", "S", "SECONDS",
+    "SHA256:...", "SIZE", "SPEC", "TEXT", "TIME", "U", "URL", "USER", "WHAT", "WORD", "[B:]SIG[@S]", "[S]", "",
 }  # fmt: skip
 
 
