@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import termios
 import tty
@@ -118,7 +120,7 @@ class Typed:
         self._bye = bye
         self._fd, theirs = pty.openpty()
         tty.setraw(theirs)
-        termios.tcsetwinsize(theirs, size)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
         self._child = subprocess.Popen(
             words,
             env={**env, "TERM": term},

@@ -48,7 +48,8 @@ def busy(waiting: int, seed: int) -> tuple[Snapshot, Ledger]:
     dice = random.Random(seed)
     users = [Owner(f"user{number}") for number in range(USERS)]
     ledger = Ledger(FairShare(), NOW - 86_400)
-    views, running = [], []
+    views: list[NodeView] = []
+    running: list[Running] = []
     for number in range(NODES):
         name, devices = NodeName(f"node{number:04}"), []
         for index in range(GPUS):

@@ -41,7 +41,7 @@ async def _measure(master: StandIn, repeats: int) -> Series:
         assert isinstance(driver, HeadlessDriver)
         written: list[str] = []
         type(driver).is_headless = False  # type: ignore[assignment,method-assign]
-        driver.write = written.append  # type: ignore[method-assign]
+        driver.write = written.append  # type: ignore[assignment,method-assign]
         jobs.put(master.window({"limit": str(ROWS)})["jobs"], 0, ROWS)
         jobs.move_to(AT)
         await settled(pilot)

@@ -50,7 +50,7 @@ HEAD = ["minute", "memory, MiB", "descriptors", "threads", "database, MiB", "job
 def soak(cluster: Cluster, hours: float, every_s: float = 60.0) -> list[Row]:
     """The table by the minute is printed as it comes."""
     load = Load(cluster)
-    samples = []
+    samples: list[Sample] = []
     print(f"\n| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}", flush=True)
     began = monotonic()
     watched = Watched(cluster)

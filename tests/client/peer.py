@@ -10,10 +10,11 @@ import socket
 import struct
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CUT = object()  # in a stream: the connection is gone, without a word
+P = TypeVar("P", bound="Peer")
 
 
 class Peer:
@@ -30,7 +31,7 @@ class Peer:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._threads: list[threading.Thread] = []
 
-    def __enter__(self) -> Peer:
+    def __enter__(self: P) -> P:
         self._listener.bind(self.path)
         self._listener.listen(16)
         self._spawn(self._accept)
