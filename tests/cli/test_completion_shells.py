@@ -62,6 +62,8 @@ class Shell:
             "LANG": "C.UTF-8",
         }
         subprocess.run([str(program), "completion", "install", name], env=self.environ, check=True, capture_output=True)
+        # else each fish begins to read all manual pages of the machine, for minutes, and outlives its test
+        Path(os.environ["XDG_DATA_HOME"], "fish/generated_completions").mkdir(parents=True)
         self.begin = begin.format(share=os.environ["XDG_DATA_HOME"])
 
     def __enter__(self) -> Shell:
