@@ -43,8 +43,8 @@ def bearer(authorization: str) -> str:
 
 
 def is_ours(host: str, names: Sequence[str]) -> bool:
-    """Whether that is a name of this master, and not one that somebody's DNS led here. An address is nobody's
-    name: no page of elsewhere can come under it."""
+    """Whether that is a name of this master, and not one that somebody's DNS led here. An address is nobody's name: no
+    page of elsewhere can come under it."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name[1:-1] if name.startswith("[") and name.endswith("]") else name
     try:

@@ -43,8 +43,8 @@ class Event(NamedTuple):
 class JobStream:
     """Iterate over `items()`; `rank` limits what is followed, `attempt` is where it begins (None = the current one). In
     it each stream begins at its offset in `start`, else where `beginning` says (`tail`, `since`, as the master's query
-    has them). `wishes`: session (we are one of the job, and not somebody who only looks on), prospects
-    (events of that name while it waits). `stdin`: what the job is given to read; to be set before `items`."""
+    has them). `wishes`: session (we are one of the job, and not somebody who only looks on), prospects (events of that
+    name while it waits). `stdin`: what the job is given to read; to be set before `items`."""
 
     stdin: Stdin | None = None
 

@@ -24,8 +24,8 @@ PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between tries within a patience that was
 
 class Master:
     """`start_if_missing` False (status, stop): only ask the one that runs. `patience_s`: for how long one that others
-    start is asked again when it does not answer; None = it is not. `kept`: connections that are asked
-    again, on this machine."""
+    start is asked again when it does not answer; None = it is not. `kept`: connections that are asked again, on this
+    machine."""
 
     def __init__(
         self,

@@ -21,13 +21,12 @@ class RawProbe:
     its exit status (127 = no nvidia-smi; 124 = it hung and was killed; 75 = one that could not be killed is left; 153 =
     it printed too much). `mig_list` and `mig_table`: `nvidia-smi -L` and plain `nvidia-smi`, where a GPU is cut up.
     `process_text`: for each pid of `pids_text` that the node has, a line `pid user age_s session token command` ("-" =
-    not told; the command comes last and may hold spaces). `keepout`: `user message` of who withholds
-    the machine. `check_status`, `check_text`: of the site's own health check; None = there is none. `facts_text`: lines
-    `cpus N`, `load L`, `memory TOTAL_KIB AVAILABLE_KIB`, `disk FREE_KIB`, and after `topology` and `kernel` the texts
-    of `nvidia-smi topo -m` and what the kernel's log says of GPUs ("-" = it may not be read). `obstructed`: lines `UUID
+    not told; the command comes last and may hold spaces). `keepout`: `user message` of who withholds the machine.
+    `check_status`, `check_text`: of the site's own health check; None = there is none. `facts_text`: lines `cpus N`,
+    `load L`, `memory TOTAL_KIB AVAILABLE_KIB`, `disk FREE_KIB`, and after `topology` and `kernel` the texts of
+    `nvidia-smi topo -m` and what the kernel's log says of GPUs ("-" = it may not be read). `obstructed`: lines `UUID
     OWNER`, the GPUs and instances whose lease cannot be taken, and whose the thing is that stands there. What costs
-    most, and the clock, is asked for now and then only.
-    """
+    most, and the clock, is asked for now and then only."""
 
     boot_id: str
     hostname: str

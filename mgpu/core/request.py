@@ -75,8 +75,8 @@ def parse_submission(
     user: str,
     accounts: Mapping[str, AccountFacts] = NO_ACCOUNTS,
 ) -> tuple[JobSpec, list[str]]:
-    """The job and notices for the user's stderr. Raises RequestError, or NotAllowed for a partition or an
-    account that is closed to the user."""
+    """The job and notices for the user's stderr. Raises RequestError, or NotAllowed for a partition or an account that
+    is closed to the user."""
     read.only_keys(payload, _KEYS, "the key")
     options = read.Options(read.mapping(payload, "options"))
     read.only_keys(options, _OPTIONS, "the option")

@@ -21,8 +21,8 @@ MAX_NODES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`sizes` are the GPUs of each part, larger ones first (in rank order if pinned); () = `total` may be split
-    as the nodes require. `named` are the nodes that must be used, in rank order; () = the policy chooses."""
+    """`sizes` are the GPUs of each part, larger ones first (in rank order if pinned); () = `total` may be split as the
+    nodes require. `named` are the nodes that must be used, in rank order; () = the policy chooses."""
 
     total: int
     sizes: tuple[int, ...]

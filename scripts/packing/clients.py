@@ -12,6 +12,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 NAMES = ("mgpu_client", "mgpu_node", "mgpu_queue", "mgpu_cancel", "mgpu_srun")
 OF_THE_MASTER = {"api", "care.py", "config", "daemon.py", "doctor", "master", "ops", "remote", "store", "tui"}
+SUFFIXES = (".py", ".bash", ".zsh", ".fish")
 DEPENDENCIES = ("click", "PyYAML")
 WHEN = (1980, 1, 1, 0, 0, 0)  # the same for each file: what is built depends on what is in it alone
 SHEBANG = b"#!/usr/bin/env python3\n"
@@ -55,8 +56,8 @@ def _zipped() -> bytes:
 
 def _ours() -> Iterator[tuple[str, bytes]]:
     package = REPOSITORY / "mgpu"
-    for path in package.rglob("*.py"):
-        if path.relative_to(package).parts[0] not in OF_THE_MASTER:
+    for path in package.rglob("*.*"):
+        if path.suffix in SUFFIXES and path.relative_to(package).parts[0] not in OF_THE_MASTER:
             yield path.relative_to(REPOSITORY).as_posix(), path.read_bytes()
 
 

@@ -11,7 +11,6 @@ from mgpu.lean_typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mgpu.cli.completion.offers import Offer
 
-SHELLS = ("bash", "zsh", "fish")
 INSTALL_EXAMPLES = """
 Examples:
   mgpu completion install           for the shells that are here
@@ -83,7 +82,7 @@ def install(session: Session, /, shells: tuple[str, ...]) -> None:
     """
     from mgpu.cli.completion import places
 
-    unknown = [shell for shell in shells if shell not in SHELLS]
+    unknown = [shell for shell in shells if shell not in places.SHELLS]
     if unknown:
         raise bad_request(f"{unknown[0]!r} is no shell that is known here", "bash, zsh or fish")
     written, advice = places.install(shells)

@@ -35,9 +35,8 @@ Names = Callable[[Ask], Iterable[tuple[str, str]]]
 
 
 class _Line:
-    """What the words before say. `waiting`: the option whose value is next; `perhaps`: one
-    whose value may be left out; `job_words`: how many words the job has, -1
-    = none can come yet; `over`: no more options, since `--` was there."""
+    """What the words before say. `waiting`: the option whose value is next; `perhaps`: one whose value may be left out;
+    `job_words`: how many words the job has, -1 = none can come yet; `over`: no more options, since `--` was there."""
 
     def __init__(self, root: Group) -> None:
         self.found: Group | Command = root

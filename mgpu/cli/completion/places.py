@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mgpu.client.http import MasterError
 
@@ -25,9 +25,12 @@ def script(shell: str) -> str:
 def install(shells: Iterable[str]) -> tuple[list[str], list[str]]:
     """What was done, a line for each place, and what is still to be typed. `shells` none: those that are here. Raises
     MasterError."""
+    from mgpu.cli.manual import pages
+
+    made = pages()  # of a client in a single file they cannot be made, and then nothing is written
     wanted = list(dict.fromkeys(shells)) or [shell for shell in SHELLS if shutil.which(shell)]
     written = [f"{_write(place_of(shell), script(shell))}: completion for {shell}" for shell in wanted]
-    written.append(_write_pages())
+    written.append(_write_pages(made))
     advice = [line for shell in wanted if (line := advice_for(shell))]
     return written, advice
 
@@ -81,11 +84,9 @@ def _shown(path: str) -> str:
     return shlex.quote(path)
 
 
-def _write_pages() -> str:
-    from mgpu.cli.manual import pages
-
+def _write_pages(made: Mapping[str, str]) -> str:
+    """`made`: by file name."""
     folder = pages_folder()
-    made = pages()
     for name, text in made.items():
         _write(os.path.join(folder, name), text)
     for place in _pages_there():  # of commands that are no more

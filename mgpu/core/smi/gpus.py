@@ -40,8 +40,8 @@ _RECOVERY = {"reset": "the GPU", "reboot": "the node", "drain and reset": "the G
 
 
 def parse_gpus(fields: Sequence[str], text: str, notes: list[str]) -> tuple[GpuReading, ...]:
-    """`fields`: those that were asked for, OLD_FIELDS first. What is no row goes to `notes`. Of more GPUs
-    than a machine can have none is told, see `too_many`."""
+    """`fields`: those that were asked for, OLD_FIELDS first. What is no row goes to `notes`. Of more GPUs than a
+    machine can have none is told, see `too_many`."""
     rows: list[GpuReading] = []
     errors: dict[tuple[int, ...], str] = {}
     told = lines(text, shown=None)
