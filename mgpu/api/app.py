@@ -14,11 +14,12 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
 from mgpu.api import bodies, listed, past, stream, turns, version, watching
-from mgpu.api.connection import KEYRING, PASSES, NoToken, caller_of
+from mgpu.api.connection import KEYRING, NEIGHBOURS, PASSES, NoToken, caller_of
 from mgpu.core.array import Reference, parse_reference
 from mgpu.core.errors import MgpuError, NotAllowed, NotFound, RequestError, StoreError
 from mgpu.ops import (
@@ -67,6 +68,7 @@ def build_app(context: Context) -> web.Application:
         client_max_size=bodies.LIMIT_B, middlewares=[watching.counting(context.control.meters), _errors, routes.admit]
     )
     app[KEYRING], app[PASSES], app[TOLD] = context.keyring, {}, {}
+    app[NEIGHBOURS] = WeakKeyDictionary()
     app.add_routes([*routes.table(), *watching.table(context, routes._run), *past.table(context, routes._run)])
     app.on_response_prepare.append(version.tell)
     app.on_shutdown.append(routes.streams.close_all)

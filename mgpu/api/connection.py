@@ -8,6 +8,7 @@ import socket
 import struct
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
@@ -21,6 +22,8 @@ from mgpu.users import user_name
 
 KEYRING: web.AppKey[Keyring] = web.AppKey("keyring", Keyring)
 PASSES: web.AppKey[dict[asyncio.BaseProtocol, Gate]] = web.AppKey("passes", dict)  # by the server's end
+# by the connection of a unix socket, over which one may ask again and again: the kernel's word on it never changes
+NEIGHBOURS: web.AppKey[WeakKeyDictionary[Any, Caller]] = web.AppKey("neighbours", WeakKeyDictionary)
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _CALLER: Any = getattr(web, "RequestKey", web.AppKey)("caller", Caller)  # older aiohttp takes any key
@@ -48,8 +51,12 @@ def _identified(request: web.Request) -> Caller:
         raise ConnectionResetError("the client has gone")
     if connection.family != socket.AF_UNIX:
         raise NoToken("nobody comes in here without a token")
-    pid, uid = peer_of(connection)
-    return Caller(uid, user_name(uid) or str(uid), "ssh" if _dials(pid) else "socket")
+    known = request.app[NEIGHBOURS]
+    caller = known.get(request.transport)
+    if caller is None:
+        pid, uid = peer_of(connection)
+        caller = known[request.transport] = Caller(uid, user_name(uid) or str(uid), "ssh" if _dials(pid) else "socket")
+    return caller
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from mgpu.client.http import quote, with_query
 from mgpu.client.master import Master
 from mgpu.lean_typing import Any
+from mgpu.numeral import numeral
 
 PIECE_B = 1 << 20
 
@@ -23,7 +24,7 @@ def pieces(
         asked = with_query(path, **place, **where, limit=PIECE_B, fresh=1 if fresh else None)
         answer = master.raw("GET", asked)
         fresh = False  # that was for all of its ranks and streams
-        size, offset = (int(answer.headers.get(f"x-mgpu-{name}", 0)) for name in ("size", "offset"))
+        size, offset = (numeral(answer.headers.get(f"x-mgpu-{name}", "")) or 0 for name in ("size", "offset"))
         yield answer.body
         where = {"offset": offset + len(answer.body)}
         if not answer.body or where["offset"] >= size:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mgpu.api import connection
 from mgpu.client import http
 from mgpu.client.kept import MOST, Kept
 from tests.api.conftest import Served
@@ -67,3 +68,21 @@ def test_threads_never_get_the_same_one(tmp_path: Path) -> None:
     for ours, theirs in pairs:
         ours.close()
         theirs.close()
+
+
+def test_who_asks_is_found_out_once_a_connection(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    named = connection.user_name
+
+    def user_name(uid: int) -> str | None:
+        asked.append(uid)
+        return named(uid)
+
+    monkeypatch.setattr(connection, "user_name", user_name)
+    kept = Kept()
+    for _ in range(3):
+        assert http.request(served.endpoint, "GET", "/v1/nodes", kept=kept).status == 200
+    assert asked == [os.getuid()]
+    kept.close()
+    http.request(served.endpoint, "GET", "/v1/nodes")
+    assert asked == [os.getuid()] * 2
