@@ -40,3 +40,6 @@ class Kept:
         """Ends what was kept."""
         while (connection := self.take()) is not None:
             connection.close()
+
+    def __del__(self) -> None:
+        self.close()

@@ -27,7 +27,7 @@ def follow_to_the_end(
     timeout_s: float | None,
 ) -> Completed:
     """Raises TimeoutError. Whatever ends this before the job has ended cancels that."""
-    sinks = _Sinks(capture)
+    sinks = Sinks(capture)
     with closing(followed), tempfile.TemporaryFile() as given:
         if input is not None:
             given.write(input)
@@ -42,7 +42,7 @@ def follow_to_the_end(
     return Completed(ended, ended.exit_status, sinks.kept("stdout"), sinks.kept("stderr"))
 
 
-def _end(followed: Followed, job: Submitted, sinks: _Sinks, timeout_s: float | None) -> Job:
+def _end(followed: Followed, job: Submitted, sinks: Sinks, timeout_s: float | None) -> Job:
     deadline = None if timeout_s is None else clock.monotonic() + timeout_s
     with closing(followed.items()) as items:
         for item in items:
@@ -55,7 +55,7 @@ def _end(followed: Followed, job: Submitted, sinks: _Sinks, timeout_s: float | N
     raise InterruptedError(f"job {job.job_id} is not followed any more: it was cancelled")
 
 
-class _Sinks:
+class Sinks:
     """Where output goes: kept, or to ours as it comes."""
 
     def __init__(self, capture: bool) -> None:

@@ -5,15 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from mgpu import AsyncClient, Client, JobFailed, NoMaster
+from mgpu import (
+    AsyncClient,
+    Client,
+    JobFailed,
+    MasterError,
+    NodeManager,
+    NoMaster,
+    SimpleClient,
+    SimpleMaster,
+    SimpleNode,
+)
 from tests.end_to_end.cluster import Cluster, until
 from tests.end_to_end.test_distributed import TORCH, needs_torch, shipped
 
@@ -82,6 +94,36 @@ def test_the_same_with_asyncio(cluster: Cluster) -> None:
             assert (await client.wait(queued[0])).state == "CANCELLED"
 
     asyncio.run(work())
+
+
+def test_a_master_a_node_and_a_client_by_their_old_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In a home of their own, on this machine alone."""
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    master = SimpleMaster("127.0.0.1", port)
+    thread = threading.Thread(target=master.start_server)
+    thread.start()
+    try:
+        until("it answers", lambda: SimpleClient("127.0.0.1", port).queue()["status"] == "ok")
+        node = SimpleNode("node1", "127.0.0.1", port, 8081).start_agent()
+        assert (node.node_id, node.status) == ("node1", "online")
+        client = SimpleClient("127.0.0.1", port)
+        assert [row["node_id"] for row in client.queue()["nodes"]] == ["node1"]
+        capfd.readouterr()
+        answer = client.submit_job(gpus=0, cmd="echo $MGPU_NODE_ID; exit 3", interactive=True)
+        assert (answer["state"], answer["exit_code"], capfd.readouterr().out) == ("FAILED", 3, "node1\n")
+        with pytest.raises(MasterError, match="bad name"):
+            SimpleNode("bad name", "127.0.0.1", port).start_agent()
+        manager = NodeManager("127.0.0.1", port)
+        assert manager.test_connection("node1")
+        assert list(manager.nodes()) == ["node1"]
+    finally:
+        master.stop_server()
+        thread.join()
+    assert SimpleClient("127.0.0.1", port).queue()["status"] == "error"
 
 
 def test_the_sweep(cluster: Cluster) -> None:

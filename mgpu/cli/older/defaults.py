@@ -1,4 +1,4 @@
-"""What following a job was limited by in the older system, where nobody said otherwise; the job goes on."""
+"""The older system's limits of following a job, put into a command line."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from mgpu.cli.main import ALIASES
 from mgpu.cli.syntax import GLOBAL_OPTIONS, by_flag
+from mgpu.client.older import DEFAULTS
 
-DEFAULTS = {
-    "session_timeout": "7200",
-    "connection_timeout": "30",
-    "max_wait_time": "300",
-    "max_consecutive_timeouts": "30",
-}
 FOLLOWING = ("srun", "submit")
 
 
