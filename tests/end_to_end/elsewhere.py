@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 from tests.end_to_end.cluster import QUICK, Cluster
@@ -47,6 +48,10 @@ class Elsewhere(Cluster):
 
     def logins(self) -> list[int]:
         return [int(line) for line in self.record.read_text().split()]
+
+    def cut(self) -> None:
+        """The latest of them."""
+        os.kill(self.logins()[-1], signal.SIGKILL)
 
 
 def lives(pid: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,12 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LabMaker
+from tests.end_to_end import afar
 from tests.end_to_end.cluster import until
 from tests.end_to_end.elsewhere import Elsewhere, lives
 from tests.end_to_end.tmux import Tmux
 from tests.lab import Lab, Settings
-
-COUNTING = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) -ne 0 ] || sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
@@ -80,27 +78,11 @@ def test_srun_streams_apart_and_ends_with_the_jobs_exit_code(away: Elsewhere) ->
 
 
 def test_stdin_goes_along(away: Elsewhere) -> None:
-    data = os.urandom(3 << 20)
-    ran = subprocess.run(
-        [*map(os.fsdecode, away.argv(["srun", "-Q", "--", "sha256sum"]))],
-        env=away.environ,
-        input=data,
-        capture_output=True,
-        check=True,
-    )
-    assert ran.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+    afar.stdin_goes_along(away, 3 << 20)
 
 
 def test_a_terminal_there_outlives_a_cut(away: Elsewhere) -> None:
-    terminal = away.terminal("srun", "--pty", "sh")
-    terminal.read_until("$ " if os.getuid() else "# ")
-    terminal.type("echo a$((1+1))b\r")
-    terminal.read_until("a2b")
-    os.kill(away.logins()[-1], signal.SIGKILL)
-    terminal.type("echo c$((2+2))d\r")
-    terminal.read_until("c4d")
-    terminal.type("exit 5\r")
-    assert terminal.finish() == 5
+    afar.a_terminal_outlives(away, away.cut)
 
 
 def test_here_nothing_of_linux_is_needed(away: Elsewhere, tmp_path: Path) -> None:
@@ -114,13 +96,7 @@ def test_here_nothing_of_linux_is_needed(away: Elsewhere, tmp_path: Path) -> Non
 
 
 def test_a_cut_connection_is_made_again_and_no_byte_is_lost_or_doubled(away: Elsewhere) -> None:
-    command = away.start("srun", "--", "sh", "-c", COUNTING)
-    for number in (1, 2):
-        command.read_until(f"\n{number * 300}\n")
-        os.kill(away.logins()[-1], signal.SIGKILL)
-    result = command.finish()
-    assert result.code == 0, result.err
-    assert result.out == "".join(f"{number}\n" for number in range(2000))
+    afar.no_byte_is_lost_or_doubled(away, away.cut)
     assert len(away.logins()) == 3
 
 
@@ -281,10 +257,4 @@ def test_the_tree_goes_along_over_the_same_login(away: Elsewhere, tmp_path: Path
 
 
 def test_several_jobs_are_followed_at_once(away: Elsewhere) -> None:
-    line = "for i in $(seq 300); do echo $i; done; sleep 0.5; echo last"
-    jobs = [away.submit("-G", 1, "--", "sh", "-c", line) for _ in range(2)]
-    shown = away("logs", "-f", "-l", *jobs).lines
-    for job_id in jobs:
-        mine = [text for text in shown if text.startswith(f"{job_id}.0: ")]
-        assert mine == [f"{job_id}.0: {word}" for word in (*range(1, 301), "last")]
-    assert away("attach", "--tail", 1, jobs[0]).out == "last\n"
+    afar.several_are_followed_at_once(away)

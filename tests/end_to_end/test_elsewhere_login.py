@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -149,7 +148,7 @@ def test_a_cut_while_a_password_would_be_asked_for(away: Elsewhere, locked: dict
     terminal.read_until("Enter passphrase")
     terminal.type(WORD + "\r")
     terminal.read_until("here")
-    os.kill(away.logins()[-1], signal.SIGKILL)
+    away.cut()
     while terminal.text.count("Enter passphrase") < 2:
         terminal.pump_text()
     terminal.type(WORD + "\r")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import socket
@@ -18,10 +17,9 @@ import pytest
 from tests.api.elsewhere import free_port
 from tests.client.tcp_peer import TcpPeer, made
 from tests.conftest import LabMaker
+from tests.end_to_end import afar
 from tests.end_to_end.cluster import QUICK, Cluster, Result, until
 from tests.lab import Lab, Settings
-
-COUNTING = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) -ne 0 ] || sleep 0.1; done"
 
 
 class Wire:
@@ -106,6 +104,9 @@ class ByToken(Cluster):
     def trust(self) -> None:
         self("token", "trust", self.url, "--fingerprint", self.head("token", "fingerprint").out.strip())
 
+    def cut(self) -> None:
+        assert self.wire.cut()
+
     def close(self) -> None:
         super().close()
         self.wire.close()
@@ -165,41 +166,21 @@ def test_the_token_stands_on_no_command_line(away: ByToken) -> None:
 
 
 def test_a_cut_connection_is_made_again_and_no_byte_is_lost_or_doubled(away: ByToken) -> None:
-    command = away.start("srun", "--", "sh", "-c", COUNTING)
-    for number in (1, 2):
-        command.read_until(f"\n{number * 300}\n")
-        assert away.wire.cut()
-    result = command.finish()
-    assert result.code == 0, result.err
-    assert result.out == "".join(f"{number}\n" for number in range(2000))
+    afar.no_byte_is_lost_or_doubled(away, away.cut)
 
 
 def test_the_master_may_be_restarted_meanwhile(away: ByToken) -> None:
-    command = away.start("srun", "--", "sh", "-c", COUNTING)
-    command.read_until("\n300\n")
+    command = afar.follow(away)
     away.head("restart")
-    result = command.finish()
-    assert result.code == 0, result.err
-    assert result.out == "".join(f"{number}\n" for number in range(2000))
+    afar.every_line_comes_once(command)
 
 
 def test_stdin_goes_along(away: ByToken) -> None:
-    data = os.urandom(5 << 20)
-    argv = [*map(os.fsdecode, away.argv(["srun", "-Q", "--", "sha256sum"]))]
-    ran = subprocess.run(argv, env=away.environ, input=data, capture_output=True, check=True)
-    assert ran.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+    afar.stdin_goes_along(away, 5 << 20)
 
 
 def test_a_terminal_there_outlives_a_cut(away: ByToken) -> None:
-    terminal = away.terminal("srun", "--pty", "sh")
-    terminal.read_until("$ " if os.getuid() else "# ")
-    terminal.type("echo a$((1+1))b\r")
-    terminal.read_until("a2b")
-    assert away.wire.cut()
-    terminal.type("echo c$((2+2))d\r")
-    terminal.read_until("c4d")
-    terminal.type("exit 5\r")
-    assert terminal.finish() == 5
+    afar.a_terminal_outlives(away, away.cut)
 
 
 def test_interrupts_mean_what_they_mean_anywhere(away: ByToken) -> None:
@@ -214,13 +195,7 @@ def test_interrupts_mean_what_they_mean_anywhere(away: ByToken) -> None:
 
 
 def test_a_job_is_joined_and_its_output_followed(away: ByToken) -> None:
-    line = "for i in $(seq 300); do echo $i; done; sleep 0.5; echo last"
-    jobs = [away.submit("-G", 1, "--", "sh", "-c", line) for _ in range(2)]
-    shown = away("logs", "-f", "-l", *jobs).lines
-    for job_id in jobs:
-        mine = [text for text in shown if text.startswith(f"{job_id}.0: ")]
-        assert mine == [f"{job_id}.0: {word}" for word in (*range(1, 301), "last")]
-    assert away("attach", "--tail", 1, jobs[0]).out == "last\n"
+    afar.several_are_followed_at_once(away)
 
 
 def test_the_tree_goes_along(away: ByToken, tmp_path: Path) -> None:
