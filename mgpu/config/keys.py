@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from mgpu.config.document import Document, Raw
 from mgpu.config.faults import KeyPath
-from mgpu.config.schema import Section
+from mgpu.config.section import Section
 from mgpu.core.hostlist import nearest
 
 SURE = 0.75  # as near as `prot` is to `port`: near enough to act on a guess, not only to name it

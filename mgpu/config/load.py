@@ -25,9 +25,10 @@ from mgpu.config.checks import check_devices, check_number, check_partitions, ch
 from mgpu.config.document import Document, read
 from mgpu.config.faults import Fault
 from mgpu.config.model import Config, NodeConfig, Notify, PartitionConfig, SshSettings
+from mgpu.config.node_schema import NodeDefaults, NodeHealth
 from mgpu.config.nodes import Entry, Placed, expanded, external_policy, read_defaults, read_entries
 from mgpu.config.older import modernise
-from mgpu.config.schema import InventoryFile, NodeDefaults, NodeHealth, Settings
+from mgpu.config.schema import InventoryFile, Settings
 from mgpu.config.trust import trusted
 from mgpu.config.validate import validate
 from mgpu.config.values import NAME, home_path

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 from mgpu.config.document import Document, Raw
 from mgpu.config.faults import KeyPath
 from mgpu.config.model import NodeConfig, SshSettings
-from mgpu.config.schema import External, NodeDefaults, NodeEntry, Section
+from mgpu.config.node_schema import External, NodeDefaults, NodeEntry
+from mgpu.config.section import Section
 from mgpu.config.validate import validate
 from mgpu.config.values import NAME
 from mgpu.core.errors import RequestError

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from mgpu.config.document import Document, Raw
 from mgpu.config.faults import KeyPath, did_you_mean
 from mgpu.config.keys import check_keys
-from mgpu.config.schema import Section
+from mgpu.config.section import Section
 from mgpu.config.values import parts
 
 S = TypeVar("S", bound=Section)

@@ -100,7 +100,7 @@ class Client:
         return self._location
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """A request of the API as docs/architecture.md lists them, and the answer's JSON. Raises MasterError."""
+        """A request of the API as docs/api.md lists them, and the answer's JSON. Raises MasterError."""
         return self._master.call(method, path, body)
 
     # --- jobs are queued --------------------------------------------------------------------------------------------

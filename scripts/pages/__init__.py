@@ -1,0 +1,1 @@
+"""The documentation: pages that are made of the code (`scripts/docs --write`), and what the site adds to docs/."""
