@@ -7,6 +7,7 @@ import os
 from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import Option
 from mgpu.client.http import quote
+from mgpu.client.states import written_out
 from mgpu.lean_typing import Any
 from mgpu.users import user_name
 
@@ -18,11 +19,6 @@ FILTERS = [
     Option("--name", "NAME", "With this name."),
 ]
 NODE = Option("-w --nodelist", "NODE", "On this node.", key="node")
-# as Slurm's commands take them too
-SHORT_STATES = {
-    "PD": "PENDING", "R": "RUNNING", "CD": "COMPLETED", "F": "FAILED", "CA": "CANCELLED", "TO": "TIMEOUT",
-    "NF": "NODE_FAIL",
-}  # fmt: skip
 LIMIT = Option("-n --limit", "N", "At most so many (100).", least=1)
 
 
@@ -32,8 +28,7 @@ def query(given: dict[str, Any]) -> dict[str, str]:
     if given.get("me"):  # the master knows who we are there; here we may have another name
         wanted["me"] = "1"
     if "states" in wanted:
-        words = (word.strip() for word in wanted["states"].upper().split(","))
-        wanted["states"] = ",".join(SHORT_STATES.get(word, word) for word in words)
+        wanted["states"] = written_out(wanted["states"])
     return wanted
 
 

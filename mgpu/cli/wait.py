@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 
-from mgpu.cli.filters import job_path
+from mgpu.cli.filters import job_number
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
-from mgpu.client.http import NoMaster
 from mgpu.client.options import STATUS_FILE
-from mgpu.lean_typing import Any
-from mgpu.wording.jobs import ACTIVE, ending, exit_status, where, why
+from mgpu.client.waiting import Waiting
+from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.wording.jobs import ending, exit_status, where, why
 
-LOOK_AGAIN_S = (0.1, 2.0)  # at first, and at last
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
 EXAMPLES = """
 Examples:
   mgpu wait 17 18          until both have ended
@@ -39,24 +40,20 @@ def wait(session: Session, /, ids: tuple[str, ...], any: bool, quiet: bool, stat
     """Wait until jobs have ended, whose ever they are; a line for each."""
     if not ids:
         raise bad_request("which jobs?", "give numbers")
-    paths = dict.fromkeys(map(job_path, ids))
+    wanted = list(dict.fromkeys(map(job_number, ids)))
     session.master().reach()
     ended: list[dict[str, Any]] = []
     try:
-        if any:
-            ended.append(first_over(session, list(paths)))
-        else:
-            for path in paths if len(paths) > 1 else ():
-                session.call("GET", path)  # one that is not there is told now, and not when all others have ended
-            for path in paths:
-                ended.append(until_over(session, path))
-                tell_end(session, ended[-1], quiet)
+        for job in each_as_it_ends(session, wanted):
+            ended.append(job)
+            tell_end(session, job, quiet)
+            if any:
+                break
     except KeyboardInterrupt:
         say("no longer waited for: the jobs go on")
         session.leave_untold(130, "interrupted", "no longer waited for: the jobs go on")
         return 130
-    if any:
-        tell_end(session, ended[0], quiet)
+    ended.sort(key=lambda job: wanted.index(job["job_id"]) if job["job_id"] in wanted else len(wanted))
     if session.json:
         session.print_json({"jobs": ended})
     worst = max(ended, key=lambda job: exit_status(job, None))  # the first of these
@@ -77,7 +74,7 @@ def until_submitted_is_over(session: Session, job_id: int, quiet: bool) -> int:
     if session.status_file is not None:
         session.status_file.begun({"job_id": job_id, "state": "PENDING"})
     try:
-        job = until_over(session, job_path(str(job_id)), told)
+        job = next(each_as_it_ends(session, [job_id], told.look))
     except KeyboardInterrupt:
         said = f"no longer waited for: job {job_id} goes on"
         say(f"{said}; wait again with: mgpu wait {job_id}")
@@ -114,27 +111,12 @@ def begun(job: dict[str, Any]) -> bool:
     return bool(parts) and all(part.get("start_time") for part in parts)
 
 
-def until_over(session: Session, path: str, told: Told | None = None) -> dict[str, Any]:
-    """The job as it ended. A master that is away for a while is waited for too."""
-    pause = LOOK_AGAIN_S[0]
-    while True:
-        with suppress(NoMaster):
-            job: dict[str, Any] = session.call("GET", path)
-            if job["state"] not in ACTIVE:
-                return job
-            if told is not None:
-                told.look(job)
-        time.sleep(pause)
-        pause = min(1.5 * pause, LOOK_AGAIN_S[1])
-
-
-def first_over(session: Session, paths: list[str]) -> dict[str, Any]:
-    pause = LOOK_AGAIN_S[0]
-    while True:
-        with suppress(NoMaster):
-            for path in paths:
-                job: dict[str, Any] = session.call("GET", path)
-                if job["state"] not in ACTIVE:
-                    return job
-        time.sleep(pause)
-        pause = min(1.5 * pause, LOOK_AGAIN_S[1])
+def each_as_it_ends(
+    session: Session, ids: Iterable[int | str], told: Callable[[dict[str, Any]], None] = lambda job: None
+) -> Iterator[dict[str, Any]]:
+    """A master that is away for a while is waited for too."""
+    waiting = Waiting(session.call, ids)
+    while waiting.left:
+        yield from waiting.look(told)
+        if waiting.left:
+            time.sleep(waiting.pause_s())

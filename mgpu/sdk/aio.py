@@ -14,6 +14,7 @@ from mgpu.client.http import MasterError
 from mgpu.client.job_stream import Event
 from mgpu.sdk.asking import AnyJob, Command, WithOptions
 from mgpu.sdk.client import Client, Seconds, seconds_of
+from mgpu.sdk.ending import Limit, ended_of
 from mgpu.sdk.following import Followed, Lines, Since, beginning_at
 from mgpu.sdk.running import follow_to_the_end
 from mgpu.sdk.values import (
@@ -161,12 +162,12 @@ class AsyncClient:
 
     async def as_ended(self, jobs: Iterable[AnyJob], *, timeout: Seconds | None = None) -> AsyncIterator[Job]:
         """See Client.as_ended."""
-        waiting = self._client.waiting(jobs, timeout)
+        waiting, limit = self._client.waiting(jobs), Limit(seconds_of(timeout))
         while waiting.left:
-            for job in await self._do(waiting.look):
+            for job in await self._do(ended_of, waiting):
                 yield job
             if waiting.left:
-                await asyncio.sleep(waiting.pause_s())
+                await asyncio.sleep(limit.within(waiting))
 
     # --- what jobs print --------------------------------------------------------------------------------------------
 

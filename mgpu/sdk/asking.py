@@ -10,6 +10,7 @@ from typing import Any, cast
 from mgpu.client import submission
 from mgpu.client.command import argv, batch_command, command_of
 from mgpu.client.http import MasterError
+from mgpu.client.states import written_out
 from mgpu.client.submission import Prepared
 from mgpu.client.zone import own_zone
 from mgpu.sdk import keywords
@@ -115,7 +116,7 @@ def filtered(filters: Mapping[str, Any], names: Iterable[str] = _FILTERS) -> dic
     if isinstance(wanted.get("states"), Iterable) and not isinstance(wanted["states"], str):
         wanted["states"] = ",".join(wanted["states"])
     if "states" in wanted:
-        wanted["states"] = wanted["states"].upper()
+        wanted["states"] = written_out(wanted["states"])
     return wanted | ({"me": "1"} if "me" in wanted else {})
 
 

@@ -19,8 +19,10 @@ from mgpu.client.output import pieces
 from mgpu.client.own_way import own_way
 from mgpu.client.place import find, patience
 from mgpu.client.submission import Prepared, with_place
+from mgpu.client.waiting import Waiting
 from mgpu.sdk import asking, keywords
 from mgpu.sdk.asking import AnyJob, Command
+from mgpu.sdk.ending import Limit, ended_of
 from mgpu.sdk.following import Followed, Lines, Since, beginning_at
 from mgpu.sdk.running import follow_to_the_end
 from mgpu.sdk.values import (
@@ -38,7 +40,6 @@ from mgpu.sdk.values import (
     number,
     read,
 )
-from mgpu.sdk.waiting import Waiting
 
 Seconds = float | timedelta
 MOST_OF_HISTORY = 100_000  # the master gives no more at once
@@ -243,15 +244,15 @@ class Client:
 
     def as_ended(self, jobs: Iterable[AnyJob], *, timeout: Seconds | None = None) -> Iterator[Job]:
         """Each once it has ended, the first to end first. Raises MasterError for one that is not there."""
-        waiting = self.waiting(jobs, timeout)
+        waiting, limit = self.waiting(jobs), Limit(seconds_of(timeout))
         while waiting.left:
-            yield from waiting.look()
+            yield from ended_of(waiting)
             if waiting.left:
-                time.sleep(waiting.pause_s())
+                time.sleep(limit.within(waiting))
 
-    def waiting(self, jobs: Iterable[AnyJob], timeout: Seconds | None) -> Waiting:
+    def waiting(self, jobs: Iterable[AnyJob]) -> Waiting:
         """What `as_ended` stands on."""
-        return Waiting(self.call, map(number, jobs), seconds_of(timeout), self._patience_s)
+        return Waiting(self.call, map(number, jobs), self._patience_s)
 
     # --- what jobs print --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from mgpu.client.http import UNREADABLE, MasterError
+from mgpu.numeral import numeral
 from mgpu.wording.jobs import ACTIVE, ending, exit_status
 
 JobId = int | str  # `17`; of a task of an array "17_4"
@@ -326,7 +327,10 @@ def moment(text: str | None) -> datetime | None:
 
 def number(job: JobId | Submitted | Job) -> JobId:
     """Of a job, however it is named."""
-    return job.job_id if isinstance(job, Submitted | Job) else job
+    if isinstance(job, Submitted | Job):
+        return job.job_id
+    whole = numeral(job) if isinstance(job, str) else None
+    return job if whole is None else whole
 
 
 def read(make: Callable[[Any], T], answer: Any) -> T:

@@ -173,6 +173,7 @@ def test_waiting_ends_with_the_job(client: Client, served: Served) -> None:
     ended = client.wait_all(jobs, timeout=30)
     thread.join()
     assert [job.job_id for job in ended] == [job.job_id for job in jobs]
+    assert client.wait(str(jobs[0])) == ended[0]
     assert [job.succeeded for job in ended] == [True, True, True, False, True, True]
     assert (ended[3].exit_status, ended[3].ended) == (3, True)
     with pytest.raises(MasterError, match="FAILED, exit 3") as failed:
