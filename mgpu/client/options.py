@@ -194,8 +194,9 @@ def _with_launcher(said: Mapping[str, Any], environ: Mapping[str, str]) -> dict[
 def variables(keys: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
     """What the environment says of these options."""
     apart = OF_THE_JOB_AROUND_US if "MGPU_JOB_ID" in environ else ()
-    names = {key: f"MGPU_{key.upper()}" for key in keys if key in KEYS - OF_ONE_COMMAND and key not in apart}
-    return {key: environ[name] for key, name in names.items() if environ.get(name)}
+    set_here = set(environ)  # each look at a variable that is not set costs an exception
+    names = {key: f"MGPU_{key.upper()}" for key in keys if key in OF_VARIABLES and key not in apart}
+    return {key: environ[name] for key, name in names.items() if name in set_here and environ[name]}
 
 
 def switched_on(key: str, value: str | bool, environ: Mapping[str, str]) -> bool:
@@ -214,6 +215,7 @@ def switched_on(key: str, value: str | bool, environ: Mapping[str, str]) -> bool
 _ALL = [*RESOURCES, *PROCESSES, *CARE, *SURROUNDINGS, REQUEST_ID, *FOLLOWING, IMMEDIATE, KILL_ON_DISCONNECT, *OF_SUBMIT]
 KEYS = {option.key for option in _ALL}
 OF_ONE_COMMAND = {REQUEST_ID.key, STATUS_FILE.key}  # the next one means another job: no variable or file gives them
+OF_VARIABLES = KEYS - OF_ONE_COMMAND
 SWITCHES = {option.key for option in _ALL if not option.metavar}
 # What the master is told; the rest concerns the client alone.
 WIRE_KEYS = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError, bad_request
-from mgpu.client.options import KEYS, OF_ONE_COMMAND
+from mgpu.client.options import OF_VARIABLES
 from mgpu.lean_typing import Any, NamedTuple
 
 
@@ -58,7 +58,7 @@ def read_own_config(path: str, text: bytes) -> tuple[dict[str, str], dict[str, s
         key = name.replace("-", "_")
         if key == "env":
             env = {variable: scalar(path, value) for variable, value in pairs(path, node)}
-        elif key in KEYS - OF_ONE_COMMAND:
+        elif key in OF_VARIABLES:
             options[key] = scalar(path, node)
         elif key == "master":
             scalar(path, node)  # read before, by client/own_master.py
@@ -98,7 +98,7 @@ def fault(path: str, node: Any, what: str, hint: str) -> MasterError:
 def suggestion(key: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(key, [*(KEYS - OF_ONE_COMMAND), "env", "master"], n=1)
+    near = difflib.get_close_matches(key, [*OF_VARIABLES, "env", "master"], n=1)
     return (
         f"did you mean {near[0].replace('_', '-')}?"
         if near

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
+from functools import cache
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -41,7 +42,8 @@ def given(keywords: Mapping[str, Any], kind: str) -> Given:
     return Given(options, env)
 
 
-def names_of(kind: str) -> dict[str, str]:
+@cache
+def names_of(kind: str) -> Mapping[str, str]:
     """Every long name of an option that means something to such a job, and its key."""
     wanted = wire_keys(kind) | _READ_HERE | ({"each_line"} if kind == "batch" else set())
     table = [option for option in job_options(*OF_SUBMIT, KILL_ON_DISCONNECT) if option.key in wanted]
