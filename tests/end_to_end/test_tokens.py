@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -142,6 +144,24 @@ def test_the_main_job(away: ByToken) -> None:
     assert away.await_job(job_id)["state"] == "CANCELLED"
     assert "node002" in away("nodes").out
     assert away("show", job_id).out.count("ssh ") == 0
+
+
+def test_from_python(away: ByToken) -> None:
+    program = Path(__file__).parents[1] / "programs" / "asks.py"
+    ran = subprocess.run(
+        [sys.executable, program], env=away.environ, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found.pop("nodes")["node002"] == "UP"
+    assert found == {
+        "lines": [["stderr", "err"], ["stdout", "out"]],
+        "exit_status": 3,
+        "stdout": "given",
+        "outputs": ["0\n", "1\n", "2\n"],
+        "cancelled": True,
+        "refused": "not_found",
+    }
 
 
 def test_the_audit_tells_whence_it_came_and_nothing_of_the_token(away: ByToken) -> None:
