@@ -57,9 +57,27 @@ def node_sums(nodes: list[dict[str, Any]]) -> list[str]:
 
 def queue_lines(answer: dict[str, Any]) -> list[str]:
     now = clock.now()
-    rows = [queue_row(job, now) for job in answer["jobs"]]
+    words: dict[tuple[Any, Any], str] = {}  # of thousands that wait, few say something else
+    rows = [waiting_row(job, words) if only_waits(job) else queue_row(job, now) for job in answer["jobs"]]
     headers = ("JOBID", "NAME", "USER", "STATE", "TIME", "GPUS", "NODE:GPU (REASON)")
     return table(headers, rows, right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6)))
+
+
+def only_waits(job: dict[str, Any]) -> bool:
+    """One that never began and is no array: all that there is to say follows from why it waits."""
+    if job["state"] != "PENDING" or job.get("allocation"):
+        return False
+    return not (job.get("array_rest") or job.get("start_time") or job.get("idle_since"))
+
+
+def waiting_row(job: dict[str, Any], words: dict[tuple[Any, Any], str]) -> tuple[str, ...]:
+    """As `queue_row`. `words`: what was found for others with the same reason and detail."""
+    alike = job.get("reason"), job.get("detail")
+    why = words.get(alike)
+    if why is None:
+        why = words[alike] = place_or_reason(job)
+    name, user = job.get("name") or "", job.get("user") or ""
+    return (str(job["job_id"]), name, user, "PENDING", "0:00", str(job.get("gpus", "")), why)
 
 
 def expected_lines(answer: dict[str, Any]) -> list[str]:

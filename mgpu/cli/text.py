@@ -53,9 +53,13 @@ def table(
     """Lines of a table. `right`: columns aligned to the right. `shrink`: (column, least width), in the order in which
     they give way when the terminal is too narrow."""
     columns = [_cleaned(column) for column in zip(headers, *rows, strict=True)]
-    widths = [max(map(len if _narrow(column) else width_of, column)) for column in columns]
+    narrow = [_narrow(column) for column in columns]
+    widths = [max(map(len if letters else width_of, column)) for letters, column in zip(narrow, columns, strict=True)]
     room = terminal_columns()
     excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - room if room else 0
+    if excess <= 0 and all(narrow) and not colourful():
+        line = indent + "  ".join(f"%{'' if number in right else '-'}{width}s" for number, width in enumerate(widths))
+        return [(line % cells).rstrip() for cells in zip(*columns, strict=True)]
     # where that is not enough, all give way, the last columns first: a line that wraps is harder to read than one cut
     for number, least in [*shrink, *((number, LEAST_COLUMNS) for number in reversed(range(1, len(widths))))]:
         given = max(0, min(excess, widths[number] - least))

@@ -26,7 +26,7 @@ def wishes(cluster: Cluster, repeats: int) -> list[Row]:
     rows = commands_at_once(cluster)
     rows += arrays(cluster, repeats)
     rate = fill(cluster, FEW)
-    rows.append(Row(f"submissions by {CLIENTS} processes through the client", [rate], "/s", 1.0, 300.0, least=True))
+    rows.append(Row(f"submissions by {CLIENTS} processes through the Python API", [rate], "/s", 1.0, 300.0, least=True))
     rows += listed(cluster, FEW, repeats)
     rows += cancelled(cluster, min(repeats, 3))
     fill(cluster, MANY)
@@ -70,8 +70,9 @@ def listed(cluster: Cluster, count: int, repeats: int) -> list[Row]:
         job_id = slurm.run("sbatch", "--parsable", *wrap).output.decode().strip()
         programs.append(lambda: slurm.run("squeue", "-r"))
     ours, *theirs = in_turn(repeats, *programs)
-    if (lines := ours[-1].output.count(b"\n")) < count:
-        raise BenchError(f"`mgpu queue` shows {lines} lines of {count} jobs")
+    for runs in (ours, *theirs):
+        if (lines := runs[-1].output.count(b"\n")) < count:
+            raise BenchError(f"{lines} lines of {count} jobs are shown")
     topic = f"list of {count:,} jobs"
     rows = [
         Row(f"CPU of `mgpu queue`, {count:,} jobs wait", cpus(ours).values, goal=QUEUE_GOALS_MS[count], topic=topic),

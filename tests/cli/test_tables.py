@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mgpu import __version__, clock
+from mgpu.cli.queue import only_waits, queue_row, waiting_row
 from mgpu.cli.text import table
 from mgpu.wording import figures, letters
 from mgpu.wording.letters import width_of
@@ -72,6 +73,32 @@ def test_queue_fits_the_terminal(peer: Peer, mgpu: Callable, monkeypatch: pytest
     peer.answers["GET", "/v1/jobs"] = {"jobs": JOBS}
     assert mgpu("squeue").out == NARROW
     assert all(letters.width_of(line) <= 75 for line in NARROW.splitlines())
+
+
+def test_one_that_only_waits_is_told_as_any_other() -> None:
+    words: dict[tuple[Any, Any], str] = {}
+    waiting = [
+        job("PENDING", reason=reason, detail=detail)
+        for reason, detail in (
+            ("Resources", "no GPU is free"),
+            ("Resources", ""),
+            ("NonZeroExitCode", "exit 3"),
+            ("", ""),
+        )
+    ]
+    for one in [*waiting, *waiting, {**waiting[0], "name": None, "user": None}]:
+        assert only_waits(one)
+        assert waiting_row(one, words) == queue_row(one, clock.now())
+    for more in ({"array_rest": "5-9"}, {"start_time": "2026-11-28T11:00:00Z"}, {"state": "RUNNING"}):
+        assert not only_waits({**waiting[0], **more})
+
+
+def test_a_narrow_table_is_the_same_on_a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("1", "a"), ("22", "50%s"), ("3", "")]
+    monkeypatch.setenv("COLUMNS", "80")
+    plain = table(("ID", "WHAT"), rows, right=(0,), indent=" ")
+    assert plain == [" ID  WHAT", "  1  a", " 22  50%s", "  3"]
+    assert table(("ID", "WHAT"), [*rows, ("4", "\u00fc")], right=(0,), indent=" ")[:4] == plain
 
 
 def test_an_empty_queue_is_its_header(peer: Peer, mgpu: Callable) -> None:
