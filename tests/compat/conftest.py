@@ -7,8 +7,11 @@ from contextlib import closing
 
 import pytest
 
+from tests.cli.conftest import mgpu
 from tests.compat.site import Site
 from tests.lab import Lab, Settings, choose_mode
+
+__all__ = ["mgpu"]
 
 
 @pytest.fixture(scope="session")

@@ -117,15 +117,20 @@ class Site:
         that lies there as everywhere."""
         token = self.ok("mgpu", "token", "create").strip()
         home = node.homes / node.user
+        kept = self.token_of(node)
         clients.build(home)
         public = (node.folder / "host_key.pub").read_text()
         node.run(["sh", "-c", 'printf %s "$1" >/etc/ssh/ssh_host_ed25519_key.pub', "sh", public], user="root")
-        (home / "token").write_text(f"{token}\n")
-        (home / "token").chmod(0o600)
+        kept.write_text(f"{token}\n")
+        kept.chmod(0o600)
         owner = (node.homes / node.user).stat()
-        os.chown(home / "token", owner.st_uid, owner.st_gid)
+        os.chown(kept, owner.st_uid, owner.st_gid)
         fingerprint = self.ok("mgpu", "token", "fingerprint").strip()
         self.on(node, "mgpu_client", "token", "trust", self.url(node), "--fingerprint", fingerprint)
+
+    def token_of(self, node: NamespacedNode) -> Path:
+        """Several sites may use one node."""
+        return node.homes / node.user / f"token-{self.port}"
 
     def head(self, node: NamespacedNode) -> str:
         """This machine's address, as that node sees it."""
@@ -136,7 +141,7 @@ class Site:
 
     def on(self, node: NamespacedNode, name: str, *words: object, check: bool = True) -> Any:
         """What `name` does there: the single file of that name, run by the node's bare Python."""
-        line = 'MGPU_TOKEN_FILE=~/token exec /usr/bin/python3 -I ~/"$0" "$@"'
+        line = f'MGPU_TOKEN_FILE=~/{self.token_of(node).name} exec /usr/bin/python3 -I ~/"$0" "$@"'
         return node.run(["sh", "-c", line, name, *map(str, words)], check=check, timeout_s=60)
 
     def register(self, node: NamespacedNode, *words: object, check: bool = True) -> Any:

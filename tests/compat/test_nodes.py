@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.compat.rows import row
 from tests.compat.site import Site
 from tests.lab import Lab
 
@@ -21,6 +22,14 @@ def fresh(old_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Si
         yield made
 
 
+@row(
+    "mgpu_node --node-id N --master-host H --master-port P",
+    "mgpu_node --gpu-count G",
+    "mgpu_node --verbose",
+    "Node node001 connected from 192.168.1.101:8081",
+    "Registration successful",
+    "Connected to master server",
+)
 def test_a_machine_comes_in_and_is_confirmed(fresh: Site) -> None:
     node = fresh.lab.nodes[0]
     fresh.pass_for(node)
@@ -44,15 +53,24 @@ def test_a_machine_comes_in_and_is_confirmed(fresh: Site) -> None:
     assert added.read_text().count("node_id") == 1
 
 
+@row("mgpu_node --port P", "Simple Node Agent node001 started on 0.0.0.0:8081")
+def test_nothing_stays_behind(site: Site) -> None:
+    node = site.lab.nodes[0]
+    done = site.register(node, "--port", 8081, "--host", "0.0.0.0")
+    assert "--port was that of the former agent: it means nothing now" in done.stderr
+    assert "mgpu_node" not in node.run("ps -eo args", user="root").stdout
+
+
 def test_who_is_no_admin_registers_nothing(fresh: Site) -> None:
     node = fresh.lab.nodes[1]
     fresh.pass_for(node)
-    (node.homes / node.user / "token").write_text("mgpu_00000000_" + "0" * 64 + "\n")
+    fresh.token_of(node).write_text("mgpu_00000000_" + "0" * 64 + "\n")
     done = fresh.register(node, check=False)
     assert done.returncode == 77
     assert "node_id" not in (fresh.folder / "inventory/added.yaml").read_text()
 
 
+@row("Registration failed", "mgpu_node --host ADDR")
 def test_why_the_master_cannot_get_in(fresh: Site) -> None:
     node = fresh.lab.nodes[0]
     fresh.pass_for(node)
@@ -83,11 +101,13 @@ def test_another_machine_that_answers_is_not_trusted(fresh: Site) -> None:
     assert [each["state"] for each in shown] != ["UP"]
 
 
+@row("mgpu_node --node-id N", "no configuration file", "single-node commands keep working")
 def test_the_masters_own_machine(old_lab: Lab) -> None:
     """Without any configuration: one is begun."""
     with closing(Site(old_lab, "alone", "")) as site:
         site.begin()
         assert "mgpu --master https://" in site.log()
+        assert site.ok("mgpu_srun", "-Q", "--gpus", 0, "--", "echo", "alone") == "alone\n"
         said = site.ok("mgpu_node", "--node-id", "node001", "--master-host", "127.0.0.1", "--master-port", site.port)
         assert "This machine: the master's own, without SSH" in said
         assert "the master starts its jobs here itself" in said
