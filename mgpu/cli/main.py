@@ -131,7 +131,7 @@ def run(words: list[str], root: Group | Command = CLI) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except ModuleNotFoundError as error:
-        from mgpu.client.launcher import packed
+        from mgpu.whereabouts import packed
 
         if not packed():
             raise

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from mgpu import private_file
 from mgpu.client.head import LAUNCHER
+from mgpu.whereabouts import search_path
 
 
 def leave_launcher() -> None:
@@ -34,16 +35,3 @@ def launcher() -> str:
         f'{path}exec {shlex.quote(sys.executable)} -m mgpu "$@"',
     ]
     return "\n".join(lines) + "\n"
-
-
-def search_path() -> str:
-    """What Python has to be told so that it finds this mgpu, "" = it is installed."""
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    installed = os.path.basename(folder) in ("site-packages", "dist-packages")
-    # a single file unpacks itself to a place of that name which Python does not look into
-    return "" if installed and folder.startswith(sys.prefix + os.sep) else folder
-
-
-def packed() -> bool:
-    """Whether this is a client in a single file, from which no master can be started."""
-    return "zipimporter" in type(__spec__.loader).__name__ if __spec__ is not None else False

@@ -153,7 +153,7 @@ def command(location: Location, lasting: bool = False) -> list[str]:
 def program() -> list[str]:
     """All of mgpu, as a command. Raises NoMaster for a client in a single file that finds no other here."""
     from mgpu.client.head import LAUNCHER, LAUNCHER_OF_ALL
-    from mgpu.client.launcher import packed
+    from mgpu.whereabouts import packed
 
     if not packed():
         return [sys.executable, "-m", "mgpu"]
@@ -171,15 +171,16 @@ def program() -> list[str]:
 
 def folder_to_start_in() -> str:
     """The root, so that no folder is held in use; where mgpu was only found from the current folder, its own."""
-    package_folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return "/" if package_folder in sys.path[1:] else package_folder
+    from mgpu.whereabouts import FOLDER, packed
+
+    return "/" if packed() or FOLDER in sys.path[1:] else FOLDER
 
 
 def spawn(location: Location, lasting: bool = False) -> tuple[int, list[str]]:
     """Starts a master and waits until it answers: (0, []), or its exit status and what it said."""
     import subprocess
 
-    from mgpu.client.launcher import packed, search_path
+    from mgpu.whereabouts import packed, search_path
 
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     log = os.open(log_path(location.state_dir), flags, 0o600)

@@ -16,6 +16,7 @@ from mgpu.core.errors import MgpuError
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json
 from mgpu.store import tables
+from mgpu.whereabouts import search_path
 
 TRIAL_S = 60.0
 TRIAL = """
@@ -51,9 +52,7 @@ def restart(context: Context, caller: Caller) -> Json:
 
 def _try(config: str) -> str:
     """The version that would begin. Raises CannotRestart."""
-    folder = PACKAGE.parent  # to be named only where Python does not look by itself: it would come before its own
-    ours = [] if folder.name in ("site-packages", "dist-packages") else [str(folder)]
-    searched = [*ours, *filter(None, [os.environ.get("PYTHONPATH")])]
+    searched = list(filter(None, [search_path(), os.environ.get("PYTHONPATH")]))
     try:
         done = subprocess.run(
             [sys.executable, "-c", TRIAL, config],

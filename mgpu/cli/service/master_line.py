@@ -7,9 +7,9 @@ import os
 import sys
 
 from mgpu.cli.session import Session, bad_request
-from mgpu.client.launcher import search_path
 from mgpu.client.locate import Location
 from mgpu.lean_typing import NamedTuple
+from mgpu.whereabouts import search_path
 
 
 class MasterLine(NamedTuple):

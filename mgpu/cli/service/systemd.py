@@ -20,12 +20,12 @@ from mgpu.cli.session import Session, bad_request
 from mgpu.cli.setup.files import beside
 from mgpu.client import service
 from mgpu.client.http import MasterError
-from mgpu.client.launcher import search_path
 from mgpu.client.locate import CONFIG_NAME, why_not_trusted
 from mgpu.client.lock import is_held
 from mgpu.client.service import PREFIX, Unit
 from mgpu.lean_typing import Any
 from mgpu.users import user_name
+from mgpu.whereabouts import search_path
 
 BOOTED = "/run/systemd/system"  # as sd_booted(3) has it
 PATIENCE_S = 400  # more than the unit's own
