@@ -20,12 +20,12 @@ from mgpu import clock
 from mgpu.client.address import PORT
 from mgpu.client.http import UNREADABLE, MasterError
 from mgpu.client.job_stream import Event
-from mgpu.client.launcher import search_path
 from mgpu.client.older import DEFAULTS
 from mgpu.client.place import url_of
 from mgpu.sdk.client import Client
 from mgpu.sdk.running import Sinks
 from mgpu.sdk.values import Job, JobId, Node, Output
+from mgpu.whereabouts import search_path
 
 AGENT_PORT = 8081  # of the former agent
 STATUS = {"UP": "online", "DRAINING": "maintenance", "DRAINED": "maintenance"}  # of any other: offline
