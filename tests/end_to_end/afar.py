@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.end_to_end.cluster import Cluster, Command
 
+ASKS = Path(__file__).parents[1] / "programs" / "asks.py"
 LINES = 2000
 COUNTING = f"i=0; while [ $i -lt {LINES} ]; do echo $i; i=$((i+1)); [ $((i % 100)) -ne 0 ] || sleep 0.1; done"
 
@@ -61,3 +65,20 @@ def several_are_followed_at_once(away: Cluster) -> None:
         mine = [text for text in shown if text.startswith(f"{job_id}.0: ")]
         assert mine == [f"{job_id}.0: {word}" for word in (*range(1, 301), "last")]
     assert away("attach", "--tail", 1, jobs[0]).out == "last\n"
+
+
+def python_asks(away: Cluster) -> None:
+    ran = subprocess.run(
+        [sys.executable, ASKS], env=away.environ, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found.pop("nodes")["node002"] == "UP"
+    assert found == {
+        "lines": [["stderr", "err"], ["stdout", "out"]],
+        "exit_status": 3,
+        "stdout": "given",
+        "outputs": ["0\n", "1\n", "2\n"],
+        "cancelled": True,
+        "refused": "not_found",
+    }

@@ -49,21 +49,7 @@ def test_looking_takes_one_login(away: Elsewhere) -> None:
 
 
 def test_from_python(away: Elsewhere) -> None:
-    program = Path(__file__).parents[1] / "programs" / "asks.py"
-    ran = subprocess.run(
-        [sys.executable, program], env=away.environ, capture_output=True, text=True, timeout=100, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found.pop("nodes")["node002"] == "UP"
-    assert found == {
-        "lines": [["stderr", "err"], ["stdout", "out"]],
-        "exit_status": 3,
-        "stdout": "given",
-        "outputs": ["0\n", "1\n", "2\n"],
-        "cancelled": True,
-        "refused": "not_found",
-    }
+    afar.python_asks(away)
 
 
 def test_ones_own_jobs_under_another_name(away: Elsewhere, tmp_path: Path) -> None:

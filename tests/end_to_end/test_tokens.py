@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -147,21 +146,7 @@ def test_the_main_job(away: ByToken) -> None:
 
 
 def test_from_python(away: ByToken) -> None:
-    program = Path(__file__).parents[1] / "programs" / "asks.py"
-    ran = subprocess.run(
-        [sys.executable, program], env=away.environ, capture_output=True, text=True, timeout=100, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found.pop("nodes")["node002"] == "UP"
-    assert found == {
-        "lines": [["stderr", "err"], ["stdout", "out"]],
-        "exit_status": 3,
-        "stdout": "given",
-        "outputs": ["0\n", "1\n", "2\n"],
-        "cancelled": True,
-        "refused": "not_found",
-    }
+    afar.python_asks(away)
 
 
 def test_the_audit_tells_whence_it_came_and_nothing_of_the_token(away: ByToken) -> None:
@@ -236,7 +221,6 @@ def test_the_older_words_name_it_too(away: ByToken) -> None:
 
 def test_the_doctor_looks_at_the_way(away: ByToken) -> None:
     def checks(code: int = 0, **env: str) -> dict[str, str]:
-        import json
 
         result = away("--json", "doctor", check=False, env=env)
         assert result.code == code, result.err
