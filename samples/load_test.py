@@ -19,6 +19,8 @@ import time
 
 import torch
 
+BLOCK = 1 << 26  # numbers, 256 MiB
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Loads every GPU that this job was given.")
@@ -65,15 +67,16 @@ def look_around(cpu: bool) -> list[torch.device]:
 
 
 def fill_memory(device: torch.device, part: float) -> bool:
-    """A pattern is written to so much of what is free, and read again."""
+    """So much of what is free is written, in blocks with a number each, and read again once all are there."""
     free, total = torch.cuda.mem_get_info(device)
-    count = int(free * part) // 4
-    values = torch.arange(count, dtype=torch.int32, device=device)
-    good = bool((values[1:] - values[:-1] == 1).all()) if count > 1 else True
-    print(f"memory: {count * 4 / 2**30:.1f} of {total / 2**30:.1f} GiB filled and read: {'ok' if good else 'WRONG'}")
-    del values
+    count = int(free * part) // (4 * BLOCK)
+    blocks = [torch.full((BLOCK,), number, dtype=torch.int32, device=device) for number in range(count)]
+    wrong = sum(not bool((block == number).all()) for number, block in enumerate(blocks))
+    filled = f"{count * 4 * BLOCK / 2**30:.1f} of {total / 2**30:.1f} GiB"
+    print(f"memory: {filled} filled and read, {wrong} blocks wrong", flush=True)
+    del blocks
     torch.cuda.empty_cache()
-    return good
+    return wrong == 0
 
 
 def multiply(device: torch.device, size: int, seconds: float) -> bool:
