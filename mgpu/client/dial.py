@@ -15,7 +15,6 @@ from __future__ import annotations
 import _thread
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -28,6 +27,7 @@ from mgpu.client import trouble
 from mgpu.client.head import NO_MGPU, Head, begin_word, remote_command
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.private import private_folder
+from mgpu.client.ready import ready
 from mgpu.lean_typing import Any
 
 PATIENCE_S = 30  # of a connection, unless ssh_config or --connection-timeout says otherwise
@@ -78,7 +78,7 @@ class Dialer:
     def _connect(self) -> socket.socket:
         while self._idle:
             kept = self._idle.pop()
-            if not select.select([kept], [], [], 0)[0]:
+            if not ready([kept.fileno()], timeout_s=0)[0]:
                 return kept
             kept.close()  # the other side has closed it
         mark = os.urandom(8).hex()
@@ -207,10 +207,10 @@ def _first_line(connection: socket.socket, begin: str, wake_fd: int) -> str | No
     deadline = clock.monotonic() + BEGIN_S
     while (start := received.find(wanted)) < 0 or (end := received.find(b"\n", start + 1)) < 0:
         watched = [connection.fileno(), *([wake_fd] if wake_fd >= 0 else [])]
-        ready = select.select(watched, [], [], max(deadline - clock.monotonic(), 0.0))[0]
-        if not ready:
+        readable, _ = ready(watched, timeout_s=max(deadline - clock.monotonic(), 0.0))
+        if not readable:
             return None
-        if connection.fileno() not in ready:
+        if connection.fileno() not in readable:
             raise NoMaster("given up for now: not connected yet")
         try:
             data = connection.recv(1 << 16)

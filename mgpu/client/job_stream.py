@@ -7,12 +7,12 @@ bytes that come twice are dropped, so the reader sees each byte once.
 from __future__ import annotations
 
 import json
-import select
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from mgpu.client.http import UNREADABLE, MasterError, NoMaster, with_query
 from mgpu.client.master import Master
+from mgpu.client.ready import ready
 from mgpu.client.stdin import Stdin
 from mgpu.client.websocket import BINARY, StreamClosed, WebSocket
 from mgpu.lean_typing import Any, NamedTuple
@@ -121,7 +121,7 @@ class JobStream:
         self._failures += 1
         yield Event("lost", {"text": reason, "count": self._failures})
         pause_s = RETRY_LASTING_S if lasting else RETRY_S[min(self._failures, len(RETRY_S)) - 1]
-        select.select([wake_fd], [], [], pause_s)
+        ready([wake_fd], timeout_s=pause_s)
         yield None
 
     def _read(self, stream: WebSocket, wake_fd: int, pause_s: float) -> Iterator[Output | Event | None]:
@@ -150,12 +150,12 @@ class JobStream:
         """Whether the stream is readable now; meanwhile, what we give to the job goes on its way."""
         given = self.stdin.descriptors() if self.stdin else []
         unsent = [stream.fileno()] if stream.unsent else []
-        ready, writable, _ = select.select([stream.fileno(), wake_fd, *given], unsent, [], pause_s)
+        readable, writable = ready([stream.fileno(), wake_fd, *given], unsent, pause_s)
         if writable:
             stream.flush()
-        if self.stdin and not set(ready).isdisjoint(given):
+        if self.stdin and not set(readable).isdisjoint(given):
             self.stdin.read()
-        return stream.fileno() in ready
+        return stream.fileno() in readable
 
     def _output(self, payload: bytes) -> Output | None:
         if len(payload) < HEAD.size:

@@ -4,8 +4,9 @@ often. A command asks once or twice, and makes a new one each time."""
 from __future__ import annotations
 
 import os
-import select
 import socket
+
+from mgpu.client.ready import ready
 
 MOST = 16  # idle at a time; more than ask at once in a busy program
 
@@ -26,7 +27,7 @@ class Kept:
                 connection = self._idle.pop()
             except IndexError:
                 return None
-            if not select.select([connection], [], [], 0)[0]:
+            if not ready([connection.fileno()], timeout_s=0)[0]:
                 return connection
             connection.close()  # the other side has closed it
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import socket
 
 from mgpu import clock
@@ -16,6 +15,7 @@ from mgpu.client import neighbour
 from mgpu.client.address import Address
 from mgpu.client.credentials import find_pin, find_token, fingerprint
 from mgpu.client.http import NoMaster
+from mgpu.client.ready import ready
 from mgpu.lean_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -136,10 +136,10 @@ class Dialer:
         left_s = max(deadline - clock.monotonic(), 0.0)
         ours = [connection.fileno()]
         reading, writing = ([], ours) if to_write else (ours, [])
-        ready, writable, _ = select.select([*reading, *watched], writing, [], left_s)
-        if not ready and not writable:
+        readable, writable = ready([*reading, *watched], writing, left_s)
+        if not readable and not writable:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-        if not {*ours} & {*ready, *writable}:
+        if not {*ours} & {*readable, *writable}:
             raise NoMaster("given up for now: not connected yet")
 
     # --- TLS ---

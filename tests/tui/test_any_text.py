@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -162,6 +163,7 @@ async def walk(master: Spoilt, log: list[bytes], size: tuple[int, int], held: th
         return app.recording.written
 
 
+@pytest.mark.timeout(400)  # a dozen times through all of it
 @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(TEXTS, min_size=1, max_size=4), LOGS, st.sampled_from(SIZES))
 @example(
