@@ -4,6 +4,7 @@ the master goes by."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from mgpu.core.lifecycle import JOB_TABLE, NODE_TABLE, PART_TABLE
 from mgpu.core.model import AttemptState, JobState, NodeState
@@ -97,7 +98,7 @@ def page() -> str:
     )
 
 
-def _states(meanings: Mapping[str, str], states: Iterable[str], arrows: Mapping[str, Iterable[str]]) -> str:
+def _states(meanings: Mapping[str, str], states: Iterable[str], arrows: Mapping[Any, Iterable[str]]) -> str:
     rows = ((code(each), meanings[each], ", ".join(arrows[each])) for each in states)
     return table(("state", "meaning", "then"), rows)
 
