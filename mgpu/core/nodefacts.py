@@ -13,8 +13,8 @@ from mgpu.core.shelltext import quote
 CLOCK = "date +%s.%N"
 
 _PYTHON = r"""
-import importlib.util, os, platform, re, sys
-print("python", platform.python_version(), sys.executable)
+import importlib.util, os, platform, re
+print("python", platform.python_version())
 found = importlib.util.find_spec("torch")
 if found and found.origin:
     try:
@@ -95,7 +95,6 @@ class Facts:
     interfaces: tuple[tuple[str, str], ...] = ()
     routes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     python: str = ""
-    python_path: str = ""
     torch: str = ""
     torch_cuda: str = ""
     nccl: str = ""
@@ -118,15 +117,14 @@ def parse_facts(text: str, addresses: Sequence[str]) -> Facts:
     for address in addresses if table else ():
         if interface := _over(address, table):
             routes[address] = (interface, "")
-    python, torch = _words(told, "python"), _words(told, "torch")
+    torch = _words(told, "torch")
     marks = (line.split() for line in told.get("directory", ()))
     return Facts(
         hostname=_words(told, "hostname")[0],
         resolves=_words(told, "resolves")[0],
         interfaces=interfaces,
         routes=routes,
-        python=python[0],
-        python_path=python[1],
+        python=_words(told, "python")[0],
         torch=torch[0].strip("-"),
         torch_cuda=torch[1].strip("-"),
         nccl=_words(told, "nccl")[0],

@@ -31,7 +31,6 @@ def facts(name: NodeName, over: str = "eth0") -> Facts:
         interfaces=(("lo", "127.0.0.1"), (over, AT[name]), ("docker0", "172.17.0.1"), (over, "fe80::1")),
         routes={address: (over, AT[name]) for other, address in AT.items() if other != name},
         python="3.11.7",
-        python_path="/usr/bin/python3",
         torch="2.5.1+cu124",
         torch_cuda="12.4",
         nccl="2.21.5",
@@ -269,7 +268,7 @@ route 10.0.0.1 local 10.0.0.1 dev lo src 10.0.0.1 uid 1000 \\    cache <local>
 route 10.6.0.1 RTNETLINK answers: Network is unreachable
 directory 0 seen
 directory 1 none
-python 3.11.7 /opt/conda/bin/python
+python 3.11.7
 torch 2.5.1+cu124 12.4
 nccl 2.21.5
 """
@@ -282,7 +281,6 @@ def test_what_a_node_prints_is_read() -> None:
         interfaces=(("lo", "127.0.0.1"), ("eth0", "10.0.0.1"), ("ib0", "fd00::1")),
         routes={"10.0.0.2": ("eth0", "10.0.0.1"), "10.5.0.2": ("eth0", "10.0.0.1"), "10.0.0.1": ("lo", "10.0.0.1")},
         python="3.11.7",
-        python_path="/opt/conda/bin/python",
         torch="2.5.1+cu124",
         torch_cuda="12.4",
         nccl="2.21.5",

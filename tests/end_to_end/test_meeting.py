@@ -108,7 +108,7 @@ def test_preflight_sees_a_node_as_a_job_would(meeting: Cluster) -> None:
 
 
 PYTHON = r"""#!/bin/sh
-echo python 3.9.1 "$0"
+echo python 3.9.1
 echo torch 2.5.1+cu124 12.4
 """
 

@@ -47,7 +47,7 @@ class Node:
         if text == CLOCK:
             return 0, self.clock
         self.asked.append((text, shell))
-        return 0, f"hostname {self.name}\npython 3.11.7 /usr/bin/python\ndirectory 0 seen\n"
+        return 0, f"hostname {self.name}\npython 3.11.7\ndirectory 0 seen\n"
 
     @contextlib.contextmanager
     def marked(self, nonce: str, directories: Sequence[str]) -> Iterator[tuple[bool, ...]]:
