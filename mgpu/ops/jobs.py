@@ -170,7 +170,7 @@ def _waiting(job: Job, wait: Wait | None) -> Json:
     if wait is None:
         return {"detail": job.detail or "not looked at yet: the master plans in a moment"}
     nodes = [{"node": node, "reason": reason} for node, reason in wait.nodes]
-    return {"reason": wait.reason, "detail": render.waiting_for(job, wait), "nodes": nodes}
+    return {"reason": wait.reason, "detail": render.waiting_for(job.detail, wait), "nodes": nodes}
 
 
 def _where(context: Context, job: Job, parts: list[Part]) -> str:

@@ -10,110 +10,31 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from operator import attrgetter
 
 from mgpu import clock
-from mgpu.config.model import Privacy
-from mgpu.core.model import Job, JobId, JobState, Part
+from mgpu.core.model import JobId
 from mgpu.core.plan import Wait
 from mgpu.ops import render
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.named import call_by_name
 from mgpu.ops.packing import Packer
 from mgpu.ops.privacy import Sight, sight_of
+from mgpu.ops.row import Row, Said, rendered
 from mgpu.store.filters import JobFilter
 from mgpu.store.tables import written_out
 
 WORDS_S = 1.0
 _AT_ONCE = 1250  # rows that get new words for one who asks; many more, and all who ask meanwhile would wait
-_HOLE = secrets.token_hex(16)  # stands for what the plan says of a job; no user can have it in a name
-_HOLE_TEXT = json.dumps(_HOLE).encode()
-_NOBODY = -1
 _BEFORE, _BETWEEN, _AFTER = b'{"jobs": [', b", ", b"]}"
+_READ_AT_ONCE = 500  # jobs: what they are made of takes several times the memory of their rows
 _TOGETHER = 8  # bits of a job's number: rows that are packed together differ in these alone
 _MOST_ANSWERS = 16  # kept until something changes
 
-Said = tuple[bytes, bytes]  # reason and detail, as JSON
 Asked = tuple[Sight, JobFilter, bool]  # whether it may be packed
-
-
-class Row:
-    """Of one job. `full` and `partly`: its text for those who see all of it or, `privacy:` being what it is, a part;
-    made when somebody asks."""
-
-    __slots__ = (
-        "_pieces",
-        "_words",
-        "full",
-        "job",
-        "name",
-        "nodes",
-        "partition",
-        "partly",
-        "row",
-        "said",
-        "user",
-        "waits",
-    )
-
-    def __init__(self, job: Job, parts: Sequence[Part]) -> None:
-        self.job = job
-        self.waits = job.state is JobState.PENDING
-        self.row = render.job(job, parts)
-        if self.waits:
-            self.row["reason"] = self.row["detail"] = _HOLE
-        self._pieces: dict[Privacy, list[bytes]] = {}
-        self.said: Said | None = None  # of one that waits
-        self.full = self.partly = b""
-        self._words = ""  # that may be searched
-        # as the store's filters compare them
-        self.user, self.name = written_out(job.user), written_out(job.spec.name)
-        self.partition = written_out(job.spec.request.partition)
-        self.nodes = {written_out(part.node) for part in parts}
-
-    def say(self, said: Said) -> bool:
-        """Why it waits; whether that is news."""
-        if said == self.said:
-            return False
-        self.said, self.full, self.partly, self._words = said, b"", b"", ""
-        return True
-
-    def text(self, privacy: Privacy) -> bytes:
-        if privacy == "full":
-            self.full = self.full or self._join("full")
-            return self.full
-        self.partly = self.partly or self._join(privacy)
-        return self.partly
-
-    def _join(self, privacy: Privacy) -> bytes:
-        pieces = self._pieces.get(privacy)
-        if pieces is None:
-            told = Sight(_NOBODY, "", privacy).of(self.job, self.row)
-            pieces = self._pieces[privacy] = json.dumps(told).encode().split(_HOLE_TEXT)
-        if len(pieces) == 1 or self.said is None:
-            return pieces[0]
-        reason, detail = self.said
-        if len(pieces) == 2:  # the detail is not for them
-            return b"".join((pieces[0], reason, pieces[1]))
-        return b"".join((pieces[0], reason, pieces[1], detail, pieces[2]))
-
-    def searched(self, known: bool, seen: bool) -> str:
-        """What may be found of it, in lower case, by one who knows whose it is, or sees all of it."""
-        if not seen:
-            return self._found_in(known, seen)
-        self._words = self._words or self._found_in(known, seen)
-        return self._words
-
-    def _found_in(self, known: bool, seen: bool) -> str:
-        row = self.row
-        reason, detail = self.said or (b"", b"")
-        told = (reason.decode(), detail.decode()) if self.waits else (row["reason"], row["detail"])
-        whose = (row["name"], row["user"]) if known else ()
-        words = (row["job_id"], *whose, row["state"], row["partition"], *self.nodes, told[0], told[1] if seen else "")
-        return " ".join(map(str, words)).lower()
 
 
 class Listing:
@@ -167,7 +88,7 @@ class Listing:
     def texts(self, rows: Iterable[Row], sight: Sight) -> list[bytes]:
         """What is told of each."""
         with self._lock:
-            return [row.text("full" if sight.sees(row.job.uid) else sight.privacy) for row in rows]
+            return [row.text("full" if sight.sees(row.uid) else sight.privacy) for row in rows]
 
     # --- what is kept -----------------------------------------------------------------------------------------------
 
@@ -198,11 +119,14 @@ class Listing:
     def _read(self, changed: set[JobId] | None) -> None:
         """These anew; None = all."""
         wanted = JobFilter() if changed is None else JobFilter(ids=tuple(changed))
+        rows: dict[JobId, Row] = {}
         with self._context.store.read() as r:
-            jobs = [job for job in r.jobs(wanted) if job.rest is None or job.rest]
-            parts = r.parts_of_jobs(job.job_id for job in jobs)
-        rows = {job.job_id: Row(job, parts.get(job.job_id, ())) for job in jobs}
-        call_by_name(self._context, [one.row for one in rows.values()], "detail")
+            for some in r.jobs_in_turn(wanted, _READ_AT_ONCE):
+                jobs = [job for job in some if job.rest is None or job.rest]
+                parts = r.parts_of_jobs(job.job_id for job in jobs)
+                told = [rendered(job, parts.get(job.job_id, ())) for job in jobs]
+                call_by_name(self._context, told, "detail")
+                rows |= {job.job_id: Row(job, row) for job, row in zip(jobs, told, strict=True)}
         if changed is None:
             self._rows, self._unsaid, self._to_ask = {}, set(), []
             self._plan_of_all = None
@@ -239,18 +163,18 @@ class Listing:
             if not row.waits:
                 continue
             wait = plan.get(job_id)
-            if row.job.detail or wait is None:
-                said = self._said(row.job, wait)
+            if row.detail or wait is None:
+                said = self._said(row, wait)
             else:
-                said = known.get(id(wait)) or known.setdefault(id(wait), self._said(row.job, wait))
+                said = known.get(id(wait)) or known.setdefault(id(wait), self._said(row, wait))
             if wait is None:
                 unsaid.add(job_id)
             news = row.say(said) or news
         self._plan, self._unsaid = plan, unsaid
         return news
 
-    def _said(self, job: Job, wait: Wait | None) -> Said:
-        reason, detail = (wait.reason, render.waiting_for(job, wait)) if wait else (job.reason, job.detail)
+    def _said(self, row: Row, wait: Wait | None) -> Said:
+        reason, detail = (wait.reason, render.waiting_for(row.detail, wait)) if wait else (row.reason, row.detail)
         told = {"detail": detail}
         call_by_name(self._context, [told], "detail")
         return json.dumps(reason).encode(), json.dumps(told["detail"]).encode()
@@ -261,21 +185,26 @@ class Listing:
         sight, wanted, packed = asked
         allowed = sight.may_ask(wanted)
         rows = [] if allowed is None else chosen(self._rows.values(), allowed)
-        if sight.privacy == "full":
-            texts = [row.full or row.text("full") for row in rows]
-        else:
-            texts = [row.text("full" if sight.sees(row.job.uid) else sight.privacy) for row in rows]
+
+        def texts(rows: Iterable[Row]) -> list[bytes]:
+            if sight.privacy == "full":
+                return [row.text("full") for row in rows]
+            return [row.text("full" if sight.sees(row.uid) else sight.privacy) for row in rows]
+
         if not packed:
-            return _BEFORE + _BETWEEN.join(texts) + _AFTER
+            return _BEFORE + _BETWEEN.join(texts(rows)) + _AFTER
         packer = self._packers.get(asked)
         if packer is None:
             if len(self._packers) >= _MOST_ANSWERS:
                 self._packers.clear()
             packer = self._packers[asked] = Packer(_BEFORE, _BETWEEN, _AFTER)
-        groups: dict[int, list[bytes]] = {}
-        for row, text in zip(rows, texts, strict=True):
-            groups.setdefault(row.job.job_id >> _TOGETHER, []).append(text)
-        return packer.pack(groups.items())
+        groups: dict[int, list[Row]] = {}
+        for row in rows:
+            groups.setdefault(row.job_id >> _TOGETHER, []).append(row)
+        return packer.pack(
+            (key, [part for row in of_one for part in (row, row.said)], partial(texts, of_one))
+            for key, of_one in groups.items()
+        )
 
 
 def chosen(every: Iterable[Row], wanted: JobFilter) -> list[Row]:
@@ -286,7 +215,7 @@ def chosen(every: Iterable[Row], wanted: JobFilter) -> list[Row]:
             told = attrgetter(name)
             rows = [row for row in rows if told(row) == value]
     if wanted.states:
-        rows = [row for row in rows if row.job.state in wanted.states]
+        rows = [row for row in rows if row.state in wanted.states]
     if wanted.node:
         node = written_out(wanted.node)
         rows = [row for row in rows if node in row.nodes]

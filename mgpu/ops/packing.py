@@ -7,7 +7,7 @@ The result is one zlib stream (RFC 1950). A piece is packed by itself and ends a
 from __future__ import annotations
 
 import zlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 _LEVEL = 1  # 16 ms for ten thousand jobs, of whose text a twentieth is left
@@ -29,16 +29,16 @@ class Packer:
         """What stands before all texts, between each two of them, and behind them."""
         self._joint = between
         self._before, self._between, self._after = map(_pack, (before, between, after))
-        self._kept: dict[Hashable, tuple[Sequence[bytes], _Piece]] = {}
+        self._kept: dict[Hashable, tuple[Sequence[object], _Piece]] = {}
 
-    def pack(self, groups: Iterable[tuple[Hashable, Sequence[bytes]]]) -> bytes:
-        """The texts of all groups, in this order; none is empty. A group is packed anew if its texts are others than
-        the last time that its key was there."""
-        kept: dict[Hashable, tuple[Sequence[bytes], _Piece]] = {}
-        for key, texts in groups:
+    def pack(self, groups: Iterable[tuple[Hashable, Sequence[object], Callable[[], Iterable[bytes]]]]) -> bytes:
+        """The texts of all groups, in this order; none is empty. Of each its key, what its texts are made of, and how
+        to have them: a group is packed anew if it is made of others than the last time that its key was there."""
+        kept: dict[Hashable, tuple[Sequence[object], _Piece]] = {}
+        for key, made_of, texts in groups:
             known = self._kept.get(key)
-            if known is None or known[0] != texts:  # the same objects: that costs next to nothing
-                known = (texts, _pack(self._joint.join(texts)))
+            if known is None or known[0] != made_of:  # the same objects: that costs next to nothing
+                known = (made_of, _pack(self._joint.join(texts())))
             kept[key] = known
         self._kept = kept
         pieces = [self._before]

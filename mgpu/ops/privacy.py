@@ -8,6 +8,7 @@ that nobody could tell why they wait. Admins see all.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from mgpu.config.model import Privacy
 from mgpu.core.model import Job
@@ -18,6 +19,13 @@ from mgpu.store.filters import JobFilter
 _NAMES_ALONE: Json = {"command": [], "detail": "", "dependency": "", "device_trouble": []}
 _NOBODY: Json = {"name": "", "user": "", "account": "", "stop": "", "held": ""}
 _OF_OTHERS = ("mail_type", "mail_user", "ship", "logins", "order", "sooner", "holders")
+
+
+class Owned(Protocol):
+    """A job, or what is kept of one."""
+
+    @property
+    def uid(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,7 @@ class Sight:
         """Whose jobs those are."""
         return self.privacy != "none" or uid == self.uid
 
-    def of(self, job: Job, row: Json) -> Json:
+    def of(self, job: Owned, row: Json) -> Json:
         """What is told of the job, as far as it is for this caller."""
         if self.sees(job.uid):
             return row

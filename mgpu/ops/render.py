@@ -32,9 +32,9 @@ def said(seconds: float) -> str:
     return moment(seconds) or ""
 
 
-def waiting_for(value: Job, wait: Wait) -> str:
-    """Why it waits, and what came of the last try if there was one."""
-    return f"{wait.detail}; last try: {value.detail}" if value.detail else wait.detail
+def waiting_for(tried: str, wait: Wait) -> str:
+    """Why a job waits, and what came of the last try ("" = there was none)."""
+    return f"{wait.detail}; last try: {tried}" if tried else wait.detail
 
 
 def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
@@ -58,7 +58,7 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "exit_code": value.exit_code,
         "attempt": value.attempt,
         "allocation": [allocation(part) for part in parts],
-        "detail": waiting_for(value, waits) if waits else value.detail,
+        "detail": waiting_for(value.detail, waits) if waits else value.detail,
         "failed_rank": _failed_rank(value, parts),
         "kind": value.spec.kind.value,
         "partition": value.spec.request.partition,

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mgpu.core import array
 from mgpu.core.errors import RequestError
-from mgpu.core.model import Job, JobId, JobState
+from mgpu.core.model import JobId
 from mgpu.ops import jobs
 from mgpu.ops.context import Caller, Context
-from mgpu.ops.listing import Listing, Row, chosen
+from mgpu.ops.listing import Listing, chosen
 from mgpu.ops.outlook import Prospects
 from mgpu.ops.privacy import Sight, sight_of
 from mgpu.ops.render import Json
+from mgpu.ops.row import Row, rendered
 from mgpu.store.filters import JobFilter
 
 MOST_ROWS = 1000  # of one window
@@ -88,7 +88,7 @@ class Windows:
         shown = found[view.offset : view.offset + view.limit]
         texts = self._listing.texts(shown, sight)
         if view.start:
-            starts = [self._prospects.start_of(row.job.job_id) if row.waits else None for row in shown]
+            starts = [self._prospects.start_of(row.job_id) if row.waits else None for row in shown]
             texts = [_with(text, start) for text, start in zip(texts, starts, strict=True)]
         tally = self._tally(turn, active) if view.wanted.scope == "active" else _count(rows)
         return _answer(texts, {"offset": view.offset, "matching": len(found), **tally}, view.seen)
@@ -119,7 +119,7 @@ class Windows:
             with self._context.store.read() as r:
                 found = r.jobs(allowed)
                 parts = r.parts_of_jobs(job.job_id for job in found)
-            rows = [Row(job, parts.get(job.job_id, ())) for job in reversed(found)]
+            rows = [Row(job, rendered(job, parts.get(job.job_id, ()))) for job in reversed(found)]
             self._ended = turn, allowed, rows
         return rows
 
@@ -136,14 +136,13 @@ def _count(rows: Sequence[Row]) -> Json:
     states: Counter[str] = Counter()
     gpus = 0
     for row in rows:
-        tasks = array.count(array.stored_indices(row.job.rest)) if row.job.rest else 1
-        states[row.job.state.value] += tasks
-        gpus += tasks * int(row.row["gpus"]) if row.waits else 0
+        states[row.state.value] += row.tasks
+        gpus += row.tasks * row.gpus if row.waits else 0
     return {"states": dict(sorted(states.items())), "waiting_gpus": gpus, "rows": len(rows)}
 
 
 def _has(row: Row, sight: Sight, words: Sequence[str]) -> bool:
-    known, seen = sight.knows(row.job.uid), sight.sees(row.job.uid)
+    known, seen = sight.knows(row.uid), sight.sees(row.uid)
     text = row.searched(known, seen)
     return all(word in text for word in words)
 
@@ -163,30 +162,20 @@ def _answer(texts: Sequence[bytes], more: Json, seen: str) -> bytes:
 # --- in which order ---------------------------------------------------------------------------------------------------
 
 
-def _began(job: Job) -> float:
-    return job.submit_time if job.start_time is None or job.state is JobState.PENDING else job.start_time
-
-
 def _by_number(row: Row) -> tuple[int, int]:
     """The tasks of an array stand behind it."""
-    job = row.job
-    return job.array_id or job.job_id, job.job_id
-
-
-def _first_node(row: Row) -> str:
-    parts = row.row["allocation"]
-    return parts[0]["node"] if parts else ""
+    return row.array_id or row.job_id, row.job_id
 
 
 SORTS: dict[str, Callable[[Row], Any]] = {
     "queue": lambda row: 0,  # see _sorted
     "id": _by_number,
-    "name": lambda row: row.row["name"].lower(),
-    "user": lambda row: row.row["user"],
-    "state": lambda row: row.row["state"],
-    "gpus": lambda row: row.row["gpus"],
-    "time": lambda row: -_began(row.job),
-    "node": lambda row: (not row.row["allocation"], _first_node(row)),
+    "name": lambda row: row.name.lower(),
+    "user": lambda row: row.user,
+    "state": lambda row: row.state.value,
+    "gpus": lambda row: row.gpus,
+    "time": lambda row: -row.began,
+    "node": lambda row: (not row.nodes, row.nodes[:1]),
 }
 _OF_PEOPLE = ("name", "user")  # what not everybody may know of everybody's jobs
 
@@ -196,7 +185,7 @@ def _sorted(rows: list[Row], view: View, sight: Sight, place: Mapping[JobId, int
     first."""
     if view.sort == "queue":
         if view.wanted.scope == "active":
-            rows = sorted(rows, key=lambda row: (row.waits, place.get(row.job.job_id, _LAST) if row.waits else 0))
+            rows = sorted(rows, key=lambda row: (row.waits, place.get(row.job_id, _LAST) if row.waits else 0))
         return rows[::-1] if view.backwards else rows
     key = SORTS[view.sort]
     if view.sort in _OF_PEOPLE and sight.privacy == "none":
@@ -207,4 +196,4 @@ def _sorted(rows: list[Row], view: View, sight: Sight, place: Mapping[JobId, int
 
 
 def _hidden(key: Callable[[Row], str], sight: Sight, row: Row) -> str:
-    return key(row) if sight.knows(row.job.uid) else ""
+    return key(row) if sight.knows(row.uid) else ""

@@ -137,6 +137,12 @@ class Reader:
         found = [from_row(Job, row) for row in self._connection.execute(query)]
         return found[::-1] if newest_kept else found
 
+    def jobs_in_turn(self, wanted: JobFilter, size: int) -> Iterator[list[Job]]:
+        """So many at a time, in the order of their ids; of those that have not ended."""
+        query = _jobs.where(*conditions(wanted)).order_by(_j.job_id)
+        for some in self._connection.execute(query).partitions(size):
+            yield [from_row(Job, row) for row in some]
+
     def pending_of(self, job_ids: Iterable[JobId]) -> list[Job]:
         """Those of these that wait, in any order."""
         return self._all(Job, _GIVEN_PENDING, ids=each_of(job_ids))

@@ -105,10 +105,10 @@ def _write_text(value: str | None) -> str | None:
 
 
 def _spec(text: str) -> JobSpec:
-    """A spec hardly ever changes and is read at every pass: the small ones are kept decoded."""
+    """A spec hardly ever changes, and those of jobs that run are read at every pass: small ones are kept decoded."""
     return _small_spec(text) if len(text) < 16_384 else codec.loads(JobSpec, text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _small_spec(text: str) -> JobSpec:
     return codec.loads(JobSpec, text)
