@@ -42,7 +42,7 @@ from mgpu.core.tasks import (
 from mgpu.core.tree import parse_tree, tree_notices
 
 _KEYS = ("request_id", "key", "kind", "command", "options", "env", "cwd", "virtual_env", "zone", "tree")
-_OPTIONS = (
+OPTIONS = (
     *("gpus", "nodes", "gpus_per_node", "nodelist", "exclude", "gpu_ids", "node_gpu_ids", "gpu_type", "gpu_mem"),
     *("time", "partition", "priority", "job_name", "policy", "chdir", "output", "error", "retries", "no_requeue"),
     *("requeue_on_exit", "signal", "hold", "begin", "nice", "dependency", "kill_on_invalid_dep", "array"),
@@ -79,7 +79,7 @@ def parse_submission(
     is closed to the user."""
     read.only_keys(payload, _KEYS, "the key")
     options = read.Options(read.mapping(payload, "options"))
-    read.only_keys(options, _OPTIONS, "the option")
+    read.only_keys(options, OPTIONS, "the option")
     read.not_empty(options, _NEVER_EMPTY)
     kind = _kind(payload)
     command = parse_command(read.mapping(payload, "command"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mgpu.core.lifecycle import JOB_TABLE, NODE_TABLE, PART_TABLE
+from mgpu.core.lifecycle import JOB_TABLE, NODE_TABLE, PART_TABLE, PartEvent
 from mgpu.core.model import AttemptState, JobState, NodeState
 from scripts.pages.picture import Arrow, draw
 from scripts.pages.table import code, table
@@ -93,7 +93,7 @@ def page() -> str:
         jobs=_states(OF_JOBS, (state.value for state in JobState), JOB_TABLE),
         attempts=table(("state", "meaning"), ((code(state.value), OF_ATTEMPTS[state.value]) for state in AttemptState)),
         events=_events(),
-        meanings="\n".join(f"| {code(event)} | {text} |" for event, text in EVENTS.items()),
+        meanings="\n".join(f"| {code(event.value)} | {EVENTS[event.value]} |" for event in PartEvent),
         nodes=_states(OF_NODES, (state.value for state in NodeState), NODE_TABLE),
     )
 
@@ -106,11 +106,11 @@ def _states(meanings: Mapping[str, str], states: Iterable[str], arrows: Mapping[
 def _events() -> str:
     before = [state for state in AttemptState if state is not AttemptState.ENDED]
 
-    def cell(state: AttemptState, event: str) -> str:
-        to = next((to for (at, each), to in PART_TABLE.items() if at is state and each.value == event), None)
+    def cell(state: AttemptState, event: PartEvent) -> str:
+        to = next((to for (at, each), to in PART_TABLE.items() if at is state and each is event), None)
         return "" if to is None else "·" if to is state else to.value
 
-    rows = ((code(event), *(cell(state, event) for state in before)) for event in EVENTS)
+    rows = ((code(event.value), *(cell(state, event) for state in before)) for event in PartEvent)
     return table(("event", *(state.value for state in before)), rows)
 
 

@@ -14,8 +14,9 @@ from mgpu.cli.click_reader import usage_error
 from mgpu.cli.srun import srun
 from mgpu.cli.syntax import GLOBAL_OPTIONS, by_flag, split
 from mgpu.client.http import MasterError
-from mgpu.client.options import resolve
+from mgpu.client.options import WIRE_KEYS, resolve
 from mgpu.client.surroundings import exported, virtual_env
+from mgpu.core.request import OPTIONS
 from tests.client.peer import Peer, end, job
 
 SPLITS = [
@@ -370,3 +371,7 @@ def test_errors_as_json(peer: Peer, mgpu: Callable) -> None:
 )
 def test_what_click_says_in_our_form(said: str, shown: str) -> None:
     assert usage_error(click.ClickException(said)).message == shown
+
+
+def test_every_option_that_the_master_is_told_is_one_that_it_knows() -> None:
+    assert WIRE_KEYS - set(OPTIONS) == set()

@@ -11,7 +11,7 @@ from mgpu.core.devices import parse_indices
 from mgpu.core.errors import MgpuError, NotAllowed, RequestError
 from mgpu.core.model import Command, CommandForm, JobKind, JobSpec, Request
 from mgpu.core.plan import PartitionFacts
-from mgpu.core.request import _OPTIONS, parse_memory_mib, parse_submission
+from mgpu.core.request import OPTIONS, parse_memory_mib, parse_submission
 from mgpu.core.shape import shape_of
 
 NODES = [node("node001", "...."), node("node002", "...."), node("node003", "....", "NVIDIA GeForce RTX 3090", 24576)]
@@ -138,7 +138,7 @@ def test_bad_resources(options: dict[str, Any], line: str) -> None:
     assert refusal(options) == line
 
 
-@pytest.mark.parametrize("key", sorted({*_OPTIONS} - {"hold", "begin"}))
+@pytest.mark.parametrize("key", sorted({*OPTIONS} - {"hold", "begin"}))
 def test_what_is_given_says_something(key: str) -> None:
     """A variable that is not set would change what the job is; no word at all does not."""
     assert parsed({key: None}) == parsed({})
