@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 
@@ -26,6 +25,7 @@ from mgpu.client.options import (
     whole_number,
 )
 from mgpu.client.submission import Prepared
+from mgpu.client.taking_back import take_back
 from mgpu.lean_typing import Any
 
 EXAMPLES = """
@@ -124,21 +124,3 @@ def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> 
     if not taken:
         say("the master has not answered: the job may be queued; see it with: mgpu queue --me")
     return 128 + number
-
-
-def take_back(endpoint: http.Endpoint, body: dict[str, Any]) -> bool:
-    """The same request_id asks which job it became, so that it can be cancelled. False = nobody knows, or it may be one
-    that another command began under the same --request-id."""
-    try:
-        answer = http.request(endpoint, "POST", "/v1/jobs", body)
-        http.raise_for_error(answer)
-        made = json.loads(answer.body)
-        if body.get("key") and not made.get("created"):
-            return False
-        cancel = {"request_id": os.urandom(16).hex(), "ids": [made["job_id"]]}
-        http.raise_for_error(http.request(endpoint, "POST", "/v1/cancel", cancel))
-    except http.NoMaster:
-        return False
-    except http.MasterError:
-        pass  # it refused: then nothing is queued
-    return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
@@ -48,6 +48,7 @@ class AsyncClient:
         """`how`: as Client takes it."""
         self._client = Client(master, **how)
         self._pool = ThreadPoolExecutor(AT_ONCE, "mgpu")
+        self._runs: set[Future[Any]] = set()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -58,7 +59,9 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Returns when what was asked is answered. The client cannot be used any more."""
+        """Returns when what was asked is answered, and jobs whose `run` was cancelled are. The client cannot be used
+        any more."""
+        await asyncio.to_thread(wait, list(self._runs))
         await asyncio.to_thread(self._pool.shutdown)
         self._client.close()
 
@@ -95,20 +98,29 @@ class AsyncClient:
         **options: Any,
     ) -> Completed:
         """See Client.run."""
-        with ThreadPoolExecutor(1, "mgpu-run") as own:
-            begun = own.submit(self._client.begin, command, args, input is not None, options)
+        own = ThreadPoolExecutor(1, "mgpu-run")
+        try:
+            begun = self._begun(own, self._client.begin, command, args, input is not None, options)
             job, followed = await self._or_no_job(begun)
-            ends = own.submit(
-                follow_to_the_end, self._client, followed, job, input, capture_output, seconds_of(timeout)
-            )
+            limit_s = seconds_of(timeout)
+            ends = self._begun(own, follow_to_the_end, self._client, followed, job, input, capture_output, limit_s)
             try:
                 completed = await asyncio.wrap_future(ends)
             except asyncio.CancelledError:
                 followed.stop()  # and that cancels the job
                 raise
+        finally:
+            own.shutdown(wait=False)
         if check and not completed.job.succeeded:
             raise JobFailed(completed.job, completed)
         return completed
+
+    def _begun(self, own: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Waited for by `aclose`, whoever else does."""
+        future = own.submit(function, *args, **kwargs)
+        self._runs.add(future)
+        future.add_done_callback(self._runs.discard)
+        return future
 
     async def _or_no_job(self, begun: Future[tuple[Submitted, Followed]]) -> tuple[Submitted, Followed]:
         """Cancelled meanwhile, a job that is queued all the same goes again."""

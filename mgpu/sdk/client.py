@@ -6,19 +6,18 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from mgpu.client.http import MasterError, quote, with_query
-from mgpu.client.kept import Kept
 from mgpu.client.locate import Location
-from mgpu.client.master import Master
 from mgpu.client.output import pieces
-from mgpu.client.own_way import own_way
 from mgpu.client.place import find, patience
 from mgpu.client.submission import Prepared, with_place
+from mgpu.client.taking_back import take_back
 from mgpu.client.waiting import Waiting
 from mgpu.sdk import asking, keywords
 from mgpu.sdk.asking import AnyJob, Command
@@ -40,6 +39,7 @@ from mgpu.sdk.values import (
     number,
     read,
 )
+from mgpu.sdk.way import Way
 
 Seconds = float | timedelta
 MOST_OF_HISTORY = 100_000  # the master gives no more at once
@@ -72,13 +72,11 @@ class Client:
         start: bool = True,
     ) -> None:
         """Nobody is asked yet. Raises MasterError where what is named is not there."""
-        self._location = find(_path(config), _path(state_dir), master or "", os.environ)
-        for text in self._location.warnings:
+        self._way = Way(
+            partial(find, _path(config), _path(state_dir), master or "", os.environ), start, _patience(patience)
+        )
+        for text in self._way.location.warnings:
             warnings.warn(text, stacklevel=2)
-        self._patience_s = _patience(patience)
-        self._start = start
-        self._kept = None if self._location.endpoint.dialer else Kept()
-        self._master = Master(self._location, start, self._patience_s, self._kept)
 
     def __enter__(self) -> Client:
         return self
@@ -90,19 +88,17 @@ class Client:
 
     def close(self) -> None:
         """Ends the connections that were kept. The client can still be used: it makes new ones."""
-        if self._kept is not None:
-            self._kept.close()
-        elif (close := getattr(self._location.endpoint.dialer, "close", None)) is not None:
-            close()
+        self._way.close()
 
     @property
     def location(self) -> Location:
         """Where the master is: its configuration, state directory and address."""
-        return self._location
+        return self._way.location
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """A request of the API as docs/api.md lists them, and the answer's JSON. Raises MasterError."""
-        return self._master.call(method, path, body)
+        """A request of the API as docs/api.md lists them, and the answer's JSON. Sent again where the answer was lost:
+        a body that wishes for something needs a `request_id`. Raises MasterError."""
+        return self._way.master().call(method, path, body)
 
     # --- jobs are queued --------------------------------------------------------------------------------------------
 
@@ -185,8 +181,19 @@ class Client:
         made = asking.prepared("srun", command, args, told, request_id, key)
         if reads:
             made.body["options"]["input"] = "pipe"
-        job = self._send(made)
-        return job, self.follow(job.job_id, {}, {}, session=True)
+        try:
+            job = self._send(made)
+        except MasterError:
+            raise
+        except BaseException:
+            take_back(self.location.endpoint, made.body)
+            raise
+        try:
+            return job, self.follow(job.job_id, {}, {}, session=True)
+        except BaseException:
+            with suppress(MasterError):
+                self.cancel(job)
+            raise
 
     def _send(self, made: Prepared) -> Submitted:
         self._bring(made)
@@ -201,7 +208,7 @@ class Client:
         if made.shipment is not None and "tree" not in made.body:
             from mgpu.client.upload import send_tree
 
-            made.body["tree"] = send_tree(self._master, made.shipment)
+            made.body["tree"] = send_tree(self._way.master(), made.shipment)
 
     # --- jobs are looked at -----------------------------------------------------------------------------------------
 
@@ -252,7 +259,7 @@ class Client:
 
     def waiting(self, jobs: Iterable[AnyJob]) -> Waiting:
         """What `as_ended` stands on."""
-        return Waiting(self.call, map(number, jobs), self._patience_s)
+        return Waiting(self.call, map(number, jobs), self._way.patience_s)
 
     # --- what jobs print --------------------------------------------------------------------------------------------
 
@@ -297,15 +304,15 @@ class Client:
     ) -> bytes:
         """What a rank of a job wrote, as far as it is there now: of one that runs its node is asked first."""
         place = {"stream": kind, "rank": rank, "attempt": attempt}
-        return b"".join(pieces(self._master, number(job), place, beginning_at(tail, since), fresh=True))
+        return b"".join(pieces(self._way.master(), number(job), place, beginning_at(tail, since), fresh=True))
 
     def follow(
         self, job_id: JobId, place: dict[str, int | None], beginning: dict[str, int | str | None], session: bool = False
     ) -> Followed:
         """What `stream`, `lines` and `run` stand on."""
-        master = Master(own_way(self._location), self._start, self._patience_s)
+        master = self._way.master_of_a_thread()
         master.reach()
-        return Followed(master, job_id, place, beginning, patience_s=self._patience_s, session=session)
+        return Followed(master, job_id, place, beginning, patience_s=self._way.patience_s, session=session)
 
     # --- jobs are changed -------------------------------------------------------------------------------------------
     # Jobs by number, or all that pass the filters user, me, states, name, partition. Each returns the numbers of those

@@ -109,6 +109,27 @@ def test_whatever_keeps_us_from_staying_cancels_it(peer: Peer, monkeypatch: pyte
     assert peer.wait_for("POST", "/v1/cancel")["ids"] == [17]
 
 
+def test_a_job_that_cannot_be_followed_is_cancelled(peer: Peer) -> None:
+    gone = threading.Event()
+    gone.set()
+    peer.answers["GET", "/v1/status"] = gone  # which is asked before it is followed
+    with Client(peer.path) as client, pytest.raises(NoMaster):
+        client.run(["prog"])
+    assert peer.wait_for("POST", "/v1/cancel")["ids"] == [17]
+
+
+def test_one_whose_answer_nobody_waited_for_is_taken_back(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Client(peer.path) as client:
+        monkeypatch.setattr(client, "_send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.run(["prog"])
+    assert peer.wait_for("POST", "/v1/jobs")["command"]["words"] == ["prog"]
+    assert peer.wait_for("POST", "/v1/cancel")["ids"] == [17]
+
+
 def test_what_was_written_so_far(peer: Peer) -> None:
     pieces = {"X-Mgpu-Offset": 0, "X-Mgpu-Size": 3, "X-Mgpu-Complete": 1}
     peer.answers["GET", "/v1/jobs/17/output"] = (200, b"abc", pieces)

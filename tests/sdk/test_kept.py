@@ -10,6 +10,8 @@ import pytest
 from mgpu.api import connection
 from mgpu.client import http
 from mgpu.client.kept import MOST, Kept
+from mgpu.client.locate import Location
+from mgpu.sdk.way import Way
 from tests.api.conftest import Served
 
 
@@ -52,6 +54,33 @@ def test_a_process_that_was_forked_has_none() -> None:
     assert kept.take() is ours
     ours.close()
     theirs.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_a_way_of_its_own_to_a_master_elsewhere() -> None:
+    closed: list[bool] = []
+
+    class Dialer:
+        start_there, timeout_s, wake_fd, shown, headers = False, None, -1, "head", {}
+
+        def close(self) -> None:
+            closed.append(True)
+
+    def found() -> Location:
+        return Location("", "", http.Endpoint("ssh://head", None, (), Dialer()), False)  # type: ignore[arg-type]
+
+    way = Way(found, True, None)
+    ours = way.master()
+    child = os.fork()
+    if child == 0:
+        way.close()  # leaves what is its parent's
+        good = not closed and way.master() is not ours and way.master() is way.master()
+        way.close()
+        os._exit(0 if good and closed else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert way.master() is ours
+    way.close()
+    assert closed == [True]
 
 
 def test_threads_never_get_the_same_one(tmp_path: Path) -> None:
