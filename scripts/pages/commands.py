@@ -72,14 +72,14 @@ def _options(options: Iterable[Option]) -> str:
             + code(f"{option.flags[-1]}{value}")
         )
 
-    return table(("option", "meaning"), ((shown(option), _safe(option.help)) for option in options))
+    return table(("option", "meaning"), ((shown(option), safe(option.help)) for option in options))
 
 
 def _prose(text: str) -> str:
-    return "\n\n".join(_safe(" ".join(paragraph.split())) for paragraph in text.strip().split("\n\n")) + "\n"
+    return "\n\n".join(safe(" ".join(paragraph.split())) for paragraph in text.strip().split("\n\n")) + "\n"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """What is no code and would mean something to Markdown."""
     pieces = text.split("`")
     for place in range(0, len(pieces), 2):

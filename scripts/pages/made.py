@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.pages import commands, configuration, states, variables
+from scripts.pages import commands, configuration, python, states, variables
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOTE = "<!-- made of the code by scripts/docs --write -->\n"
 BEGIN, END = "<!-- {name}: made of the code by scripts/docs --write -->\n", "<!-- end of {name} -->\n"
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands.page,
+    "python-reference.md": python.page,
     "states.md": states.page,
     "variables.md": variables.page,
 }
