@@ -29,6 +29,7 @@ from scripts.benchmarks import (
     stages,
     submits,
     throughput,
+    wide,
     wishes,
 )
 from scripts.benchmarks.cluster import Cluster
@@ -46,6 +47,7 @@ GPUS, WIDE = 4, 8
 MEASURES: dict[str, tuple[int, int, int, Measure]] = {
     "planner": (0, 0, 5, planner.planner),
     "samples": (0, 0, 1, samples.samples),
+    "wide": (0, 0, 2, wide.wide),
     "interpreter": (1, GPUS, 10, commands.interpreter),
     "srun": (1, GPUS, 10, commands.srun),
     "pause": (1, GPUS, 4, commands.srun_after_a_pause),
@@ -195,7 +197,7 @@ def rows_of(names: list[str], quick: bool, slurm: Slurm | None) -> Iterator[Row]
 
 
 # of those that understand it: a tenth of their jobs
-REPEATS_IF_QUICK = {"throughput": 1, "restart": 1, "wishes": 1, "many": 1}
+REPEATS_IF_QUICK = {"throughput": 1, "restart": 1, "wishes": 1, "many": 1, "wide": 1}
 
 
 def print_head() -> None:
