@@ -15,15 +15,13 @@ OTHER = Caller(70001, "ann", "socket")
 
 
 @pytest.fixture
-def asking(served, monkeypatch):
+def asking(monkeypatch):
     """Two users, told apart by a word in what they ask, of a master of somebody else."""
     monkeypatch.setattr("mgpu.api.app.caller_of", lambda request: OTHER if "ann" in request.query else BUSY)
-    served.restart_shared(owner_uid=70000)
 
 
 @pytest.mark.usefixtures("asking")
 def test_of_all_that_one_asks_a_few_are_in_hand_and_others_get_their_turn(served, monkeypatch):
-    job_id = served.submit("0" * 8)
     lock, go = threading.Lock(), threading.Event()
     inside, most = 0, 0
     all_in_hand = threading.Event()
@@ -42,7 +40,9 @@ def test_of_all_that_one_asks_a_few_are_in_hand_and_others_get_their_turn(served
             inside -= 1
         return {"job_id": 1}
 
-    monkeypatch.setattr(jobs, "why", slow)
+    monkeypatch.setattr(jobs, "why", slow)  # before the routes are made
+    served.restart_shared(owner_uid=70000)
+    job_id = served.submit("0" * 8)
     served.restart_shared(owner_uid=70000)  # what is called is known from its beginning on
     answers = []
     many = [
