@@ -190,6 +190,27 @@ def test_an_array_is_waited_for_as_a_whole(client: Client) -> None:
     assert [job.state for job in client.wait_all(made, timeout=30)] == ["CANCELLED"] * 4
 
 
+def test_a_task_for_each_line_of_a_file(client: Client, served: Served) -> None:
+    Path("runs.txt").write_text("echo a\n\necho b\n")
+    made = client.submit(None, each_line="runs.txt", array="%1", gpus=1)
+    assert served.job(JobId(made.job_id)).spec.array == "1,3%1"
+    with pytest.raises(TypeError, match="leave out the other"):
+        client.submit(["true"], each_line="runs.txt")
+    with pytest.raises(TypeError, match="no option of a job"):
+        client.run(["true"], each_line="runs.txt")
+
+
+def test_what_ended_since_a_moment(client: Client, served: Served) -> None:
+    now = datetime.now(timezone.utc)
+    for ago_s in (30.0, 7200.0):
+        made = client.submit(["true"])
+        served.change_job(JobId(made.job_id), state=JobState.COMPLETED, end_time=now.timestamp() - ago_s)
+    assert [job.job_id for job in client.history(since=now - timedelta(hours=1))] == [1]
+    assert [job.job_id for job in client.history(since=timedelta(hours=3), until=3600)] == [2]
+    assert [job.job_id for job in client.history(limit=1)] == [1]
+    assert len(client.history(states=["CD", "failed"])) == 2
+
+
 def test_when_it_would_start(client: Client) -> None:
     told = client.test(["true"], gpus=1)
     assert told.now
