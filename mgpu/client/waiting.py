@@ -8,7 +8,7 @@ from mgpu.lean_typing import TYPE_CHECKING, Any
 from mgpu.wording.jobs import ACTIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Job = dict[str, Any]  # as the master tells it
 
@@ -31,17 +31,17 @@ class Waiting:
         self.left = list(dict.fromkeys(jobs))
         self._call = call
         self._patience_s = patience_s
+        self._arrays: set[int | str] = set()
         self._met = False
         self._lost_since: float | None = None
         self._pause_s = LOOK_AGAIN_S[0]
 
     def look(self, told: Callable[[Job], None] = lambda job: None) -> list[Job]:
-        """Those that have ended since the last look; where few are left, each of the others is told. Raises MasterError
+        """Those that have ended since the last look; each of the others is told. Raises MasterError
         for one that is not there, and when no master answers; of one that went away only when patience ends."""
         ended: list[Job] = []
         try:
-            for job_id in list(self._perhaps()):
-                job: Job = self._call("GET", f"/v1/jobs/{quote(str(job_id))}")
+            for job_id, job in self._seen():
                 if over(job):
                     ended.append(job)
                     self.left.remove(job_id)
@@ -58,17 +58,34 @@ class Waiting:
         pause_s, self._pause_s = self._pause_s, min(1.5 * self._pause_s, LOOK_AGAIN_S[1])
         return pause_s
 
-    def _perhaps(self) -> Iterator[int | str]:
-        """All, if these are few; else those that are not in the queue any more."""
-        if len(self.left) <= ONE_BY_ONE:
-            yield from self.left
-            return
-        for first in range(0, len(self.left), AT_ONCE):
-            asked = self.left[first : first + AT_ONCE]
-            path = with_query("/v1/jobs", scope="active", ids=",".join(map(str, asked)))
-            rows = self._call("GET", path)["jobs"]
-            there = {str(row["job_id"]) for row in rows} | {str(row.get("array_job_id")) for row in rows}
-            yield from (job_id for job_id in asked if str(job_id) not in there)
+    def _seen(self) -> Iterator[tuple[int | str, Job]]:
+        """One by one if they are few; else many at a time, but for arrays, of which a list has parts."""
+        together = [job_id for job_id in self.left if job_id not in self._arrays]
+        if len(together) <= ONE_BY_ONE:
+            together = []
+        apart = [job_id for job_id in self.left if job_id not in set(together)]
+        for first in range(0, len(together), AT_ONCE):
+            asked = together[first : first + AT_ONCE]
+            rows = self._listed(asked)
+            for job_id in asked:
+                row = rows.get(str(job_id))
+                if row is None or "array" in row:
+                    apart.append(job_id)
+                else:
+                    yield job_id, row
+        for job_id in apart:
+            job = self._one(job_id)
+            if "array" in job:
+                self._arrays.add(job_id)
+            yield job_id, job
+
+    def _listed(self, asked: Sequence[int | str]) -> dict[str, Job]:
+        path = with_query("/v1/jobs", scope="all", ids=",".join(map(str, asked)), limit=AT_ONCE)
+        return {str(row["job_id"]): row for row in self._call("GET", path)["jobs"]}
+
+    def _one(self, job_id: int | str) -> Job:
+        job: Job = self._call("GET", f"/v1/jobs/{quote(str(job_id))}")
+        return job
 
     def _bear(self, error: NoMaster) -> None:
         if not self._met or error.lasting:
