@@ -35,6 +35,8 @@ LINES = [
     ["cancel", "17"],
     ["srun", "-Q", "prog"],
     ["logs", "-f", "17"],
+    ["completion", "candidates", "--", "mgpu", "cancel", ""],
+    ["completion", "candidates", "--line=mgpu srun -w g", "--replaced=g"],
 ]
 
 
