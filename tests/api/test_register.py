@@ -127,3 +127,11 @@ def test_a_first_configuration_is_begun(served: Served, tmp_path: Path) -> None:
     assert load(path) == replace(served.desk.taken[-1])
     use(served, load(None))
     assert "mgpu init" in served.ask("POST", "/v1/nodes", {"node_id": "gpu03"})[1]["error"]["hint"]
+
+
+def test_where_the_master_may_not_write(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    use(served, load(None), tmp_path / "file" / "config" / "cluster_config.yaml")
+    status, answer = served.ask("POST", "/v1/nodes", {"node_id": "gpu02"})
+    assert (status, answer["error"]["hint"]) == (400, "on its machine, who can: mgpu node add")
+    assert answer["error"]["message"].startswith("the master cannot write ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -51,6 +52,16 @@ def test_a_machine_comes_in_and_is_confirmed(fresh: Site) -> None:
     assert fresh.log().count("reload by") == 1  # what stands there already is not written again
     assert fresh.register(node, "--gpu-count", 1).stdout.endswith("The master sees node001: 1 GPU: 1 free\n")
     assert added.read_text().count("node_id") == 1
+
+
+def test_several_at_once(fresh: Site) -> None:
+    """Each has the master's successor take over, and rides out that of the others."""
+    for node in fresh.lab.nodes:
+        fresh.pass_for(node)
+    with ThreadPoolExecutor() as pool:
+        said = [done.stdout for done in pool.map(fresh.register, fresh.lab.nodes)]
+    assert said[0].endswith("The master sees node001: 2 GPUs: 2 free\n")
+    assert said[1].endswith("The master sees node002: 4 GPUs: 4 free\n")
 
 
 @row("mgpu_node --port P", "Simple Node Agent node001 started on 0.0.0.0:8081")

@@ -4,6 +4,7 @@ has the master look at it over SSH, and says what that saw, or why it cannot get
 from __future__ import annotations
 
 import ipaddress
+import os
 import time
 
 from mgpu import clock
@@ -14,12 +15,15 @@ from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import say
 from mgpu.client.address import is_loopback
 from mgpu.client.http import MasterError, NoMaster
+from mgpu.client.place import patience
 from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
 
 TAKEN_UP_S = 60.0
+CHANGE_S = 5.0  # for what may as well never have been there
 AGAIN_S = 0.2
+LEAVING = "the master is stopping"
 NO_ADDRESS = ("0.0.0.0", "::")  # where the former agent listened, which says nothing
 EXAMPLES = """
 Examples:
@@ -91,7 +95,8 @@ def find_place(session: Session, given: dict[str, Any]) -> Place:
     """Raises MasterError where no address is found."""
     said = given["address"]
     master, port = session.master_at
-    away = session.elsewhere()
+    by_ssh = session.head()
+    away = by_ssh.host if by_ssh is not None else session.elsewhere()
     here = not away or is_loopback(away.lower())
     if said and said not in NO_ADDRESS and not is_loopback(said.lower()):
         return Place(_kind(said), said)
@@ -141,7 +146,10 @@ def tell_what_is_here(session: Session, place: Place, gpus: machine.Gpus) -> Non
 
 def register(session: Session, name: str, body: dict[str, Any], place: Place) -> str:
     """The file that it stands in, once the master goes by that. Raises MasterError."""
+    # it makes room for a successor each time that another machine registers
+    session.patience_s = max(patience(os.environ) or 0.0, CHANGE_S)
     before = session.call("GET", "/v1/status").get("instance")
+    session.patience_s = max(session.patience_s, TAKEN_UP_S)  # it is there
     try:
         answer = session.call("POST", "/v1/nodes", body)
     except MasterError as error:
@@ -188,12 +196,24 @@ def _await_successor(session: Session, before: Any) -> None:
 
 def looked_at(session: Session, name: str, place: Place) -> dict[str, Any]:
     """The node after a probe. A host key that nobody has accepted yet is, where it is the one that lies here."""
-    node: dict[str, Any] = session.call("POST", f"{node_path(name)}/probe", {})
-    if not node.get("probe_failure") or place.key == "connection":
+    node = probed(session, name)
+    if not node.get("probe_failure") or place.key == "connection" or not trusted_now(session, name):
         return node
-    if trusted_now(session, name):
-        node = session.call("POST", f"{node_path(name)}/probe", {})
-    return node
+    return probed(session, name)
+
+
+def probed(session: Session, name: str) -> dict[str, Any]:
+    """By a master that stays: one that makes room for its successor just then has done no more probing."""
+    deadline = clock.monotonic() + TAKEN_UP_S
+    while True:
+        try:
+            node: dict[str, Any] = session.call("POST", f"{node_path(name)}/probe", {})
+            if LEAVING not in (node.get("probe_failure") or "") or clock.monotonic() > deadline:
+                return node
+        except MasterError as error:
+            if LEAVING not in error.message or clock.monotonic() > deadline:
+                raise
+        time.sleep(AGAIN_S)
 
 
 def trusted_now(session: Session, name: str) -> bool:
