@@ -30,6 +30,7 @@ from mgpu.core.errors import ConfigError, MgpuError, NotAllowed, StoreError
 from mgpu.master.entering import Entering
 from mgpu.master.master import Master
 from mgpu.master.notifying import Notifier
+from mgpu.memory import few_arenas
 from mgpu.ops import exports, tokens, trees
 from mgpu.ops import reload as operations
 from mgpu.ops.context import Caller, Context
@@ -112,6 +113,7 @@ def _serve(
 ) -> int | Config | None:
     """Until its end: the exit status of a trouble, ANEW, None, or the configuration that another master is to go by."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    few_arenas()
     os.umask(0o077)
     leave_launcher()
     logbook.write_as(settings.log_format, journal=systemd.has_our_stderr())

@@ -23,9 +23,11 @@ from mgpu.remote.connect import LoginLimits, connect
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.ownkey import OwnKey
 from mgpu.remote.runner import ShellRunner
+from mgpu.remote.session import SPARE_SHELLS as SPARE
 from mgpu.remote.session import NodeSession
 from mgpu.remote.wire import encode
 
+MANY_NODES, SPARE_OF_MANY = 32, 1  # of more nodes, each has so many shells that are kept warm: they cost memory here
 SPARE_SHELLS = 1  # kept warm in each account of submitters: there may be many
 LOGINS_A_NODE = 4  # at once, of all accounts: its sshd drops some from the tenth on that has not come in yet
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database: what `mgpu node trust` has taken
@@ -76,7 +78,8 @@ class Entering:
             return self._login(node, lambda: resolve(node.ssh))
 
         connect = LocalConnection if node.connection == "local" else login
-        return NodeSession(connect, self._root(node), *self._limits)
+        spare = SPARE_OF_MANY if len(self.config.nodes) > MANY_NODES else SPARE
+        return NodeSession(connect, self._root(node), *self._limits, spare=spare)
 
     def _session_as(
         self, node: NodeConfig, account: str, own: NodeSession, turns: threading.BoundedSemaphore

@@ -199,9 +199,9 @@ class Reader:
         query = select(_j.state, func.count()).where(_j.array_id == array_id).group_by(_j.state)
         return {JobState(state): count for state, count in self._connection.execute(query)}
 
-    def pending(self) -> list[Job]:
-        """In the order of their ids."""
-        return self._all(Job, _PENDING)
+    def pending(self) -> Iterator[Job]:
+        """In the order of their ids; read as they are taken."""
+        return (from_row(Job, row) for row in _PENDING.run(self._driver, {}))
 
     def attended(self) -> list[Job]:
         """Those that have not ended, and that end when no client is with them."""

@@ -225,7 +225,8 @@ def _engine(path: Path) -> Engine:
 
 def _on_connect(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver begins nothing by itself: see _on_begin
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+    # cache_size: each connection has its own, and the kernel keeps the file's pages anyway
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -256"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
