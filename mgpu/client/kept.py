@@ -38,9 +38,9 @@ class Kept:
             connection.close()
 
     def close(self) -> None:
-        """Ends what was kept."""
-        while (connection := self.take()) is not None:
-            connection.close()
+        """Ends what was kept; in a process that was forked, its hold on what is its parent's."""
+        while self._idle:
+            self._idle.pop().close()
 
     def __del__(self) -> None:
         self.close()
