@@ -100,10 +100,10 @@ class AsyncClient:
         """See Client.run."""
         own = ThreadPoolExecutor(1, "mgpu-run")
         try:
-            begun = self._begun(own, self._client.begin, command, args, input is not None, options)
+            begun = self._in_thread(own, self._client.begin, command, args, input is not None, options)
             job, followed = await self._or_no_job(begun)
             limit_s = seconds_of(timeout)
-            ends = self._begun(own, follow_to_the_end, self._client, followed, job, input, capture_output, limit_s)
+            ends = self._in_thread(own, follow_to_the_end, self._client, followed, job, input, capture_output, limit_s)
             try:
                 completed = await asyncio.wrap_future(ends)
             except asyncio.CancelledError:
@@ -115,7 +115,9 @@ class AsyncClient:
             raise JobFailed(completed.job, completed)
         return completed
 
-    def _begun(self, own: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    def _in_thread(
+        self, own: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
         """Waited for by `aclose`, whoever else does."""
         future = own.submit(function, *args, **kwargs)
         self._runs.add(future)
