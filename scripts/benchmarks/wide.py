@@ -4,10 +4,10 @@ for each node is measured with a hundred real ones (`many`)."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event
-from time import monotonic, process_time
+from time import monotonic, process_time, thread_time
 from typing import Any, NoReturn, cast
 
 from mgpu import clock, config
@@ -28,6 +28,7 @@ from mgpu.core.model import (
     Request,
 )
 from mgpu.core.observation import RawProbe
+from mgpu.core.reconcile import NodeAnswer, PartAnswer, directory_name
 from mgpu.master.inbox import Inbox
 from mgpu.master.link import NodeLink
 from mgpu.master.links import Links
@@ -41,7 +42,8 @@ from mgpu.store.store import Store
 from scripts.benchmarks.measure import BenchError, Row
 
 NODES, GPUS = 1000, 8
-STEADY_S = 20.0
+STEADY_S, SETTLED_S = 20.0, 5.0
+BOOT = "boot"
 FIRST_LIMIT_S = 120.0
 
 
@@ -59,12 +61,12 @@ def _measure(folder: Path, nodes: int, jobs_a_node: int, steady_s: float) -> lis
     inventory = folder / "cluster_config.yaml"
     inventory.write_text(f"nodes: [{{node_id: 'node[0001-{nodes:04}]', gpu_count: {GPUS}}}]\n")
     settings = config.load(inventory)
-    _fill(store, [node.name for node in settings.nodes], jobs_a_node)
+    tokens = _fill(store, [node.name for node in settings.nodes], jobs_a_node)
     over = Event()
 
     def links(inbox: Inbox) -> Links:
         def link(node: NodeConfig) -> NodeLink:
-            there = cast(Runner, _Node(node.name, over))
+            there = cast(Runner, _Node(node.name, tokens, over))
             return NodeLink(node, "train", there, settings.probe_timeout_s, inbox, SystemThreads(), clock)
 
         return Links({node.name: link(node) for node in settings.nodes})
@@ -87,26 +89,31 @@ def _passes(master: Master, what: str, steady_s: float) -> list[Row]:
         if monotonic() - began > FIRST_LIMIT_S:
             raise BenchError("not all nodes have answered")
     first = process_time() - cpu
-    for _ in range(3):
-        master.tick()
+    _go_on(master, SETTLED_S)
     idle = []
     for _ in range(5):
-        cpu = process_time()
+        cpu = thread_time()
         master.tick()
-        idle.append(process_time() - cpu)
+        idle.append(thread_time() - cpu)
     began, cpu = monotonic(), process_time()
-    while (passed := monotonic() - began) < steady_s:
-        master.inbox.wait(min(master.tick(), steady_s - passed))
+    _go_on(master, steady_s)
     share = (process_time() - cpu) / (monotonic() - began)
     return [
         Row(f"{what}: CPU until all have been seen once", [first], "s", 1.0),
-        Row("a pass with nothing to do", idle),
+        Row("CPU of a pass, five one after the other", idle),
         Row("share of a core while all are looked at every 30 s", [share], "%", 100.0),
     ]
 
 
-def _fill(store: Store, names: Sequence[NodeName], jobs_a_node: int) -> None:
-    """As if they had been started long ago."""
+def _go_on(master: Master, seconds: float) -> None:
+    began = monotonic()
+    while (passed := monotonic() - began) < seconds:
+        master.inbox.wait(min(master.tick(), seconds - passed))
+
+
+def _fill(store: Store, names: Sequence[NodeName], jobs_a_node: int) -> dict[str, str]:
+    """As if they had been started long ago; the token of each run directory."""
+    tokens = {}
     spec = JobSpec(Command(CommandForm.ARGV, ("true",)), Request(gpus=1), "x", JobKind.BATCH)
     now = clock.now()
     with store.write() as writer:
@@ -115,7 +122,10 @@ def _fill(store: Store, names: Sequence[NodeName], jobs_a_node: int) -> None:
                 job = Job(JobId(0), f"{name}-{index}", "ann", 1000, spec, JobState.RUNNING, now, attempt=1)
                 job_id, _ = writer.add_job(job)
                 part = Part(job_id, 1, 0, name, "", (index,), (_uuid(name, index),), AttemptState.RUNNING, started=now)
-                writer.add_attempt(Attempt(job_id, 1, f"{name}{index}", AttemptState.RUNNING, now), [part])
+                attempt = Attempt(job_id, 1, f"{name}{index}", AttemptState.RUNNING, now)
+                writer.add_attempt(attempt, [part])
+                tokens[directory_name(part.key)] = attempt.token_of(part)
+    return tokens
 
 
 def _uuid(name: NodeName, index: int) -> DeviceUuid:
@@ -123,13 +133,13 @@ def _uuid(name: NodeName, index: int) -> DeviceUuid:
 
 
 class _Node:
-    """Answers probes with idle GPUs; too full for anything else, which changes nothing."""
+    """All its jobs run on and write nothing."""
 
     address = "10.0.0.1"
     contact = Contact()
 
-    def __init__(self, name: NodeName, over: Event) -> None:
-        self._name, self._over = name, over
+    def __init__(self, name: NodeName, tokens: Mapping[str, str], over: Event) -> None:
+        self._name, self._tokens, self._over = name, tokens, over
         self._gpus = "".join(
             f"{index}, {_uuid(name, index)}, 00000000:{index + 1:02X}:00.0, NVIDIA A100-SXM4-80GB, 81920, 0, 0\n"
             for index in range(GPUS)
@@ -137,7 +147,16 @@ class _Node:
         self._pids = "".join(f"GPU 00000000:{index + 1:02X}:00.0\n    Processes : None\n" for index in range(GPUS))
 
     def probe(self, _wanted: object) -> RawProbe:
-        return RawProbe("boot", self._name, None, 0, self._gpus, 0, self._pids, "\n", smi_path="/usr/bin/nvidia-smi")
+        return RawProbe(BOOT, self._name, None, 0, self._gpus, 0, self._pids, "\n", smi_path="/usr/bin/nvidia-smi")
+
+    def look(self, keys: Sequence[str]) -> NodeAnswer:
+        def runs(key: str) -> PartAnswer:
+            return PartAnswer({"pid": f"17:1:{BOOT}:{self._tokens[key]}", "started": "1.0:1.0:-"}, True, (0, 0))
+
+        return NodeAnswer({key: runs(key) for key in keys}, 1000.0, BOOT, clock.now())
+
+    def read(self, _key: str, _stream: str, _offset: int) -> tuple[bytes, int]:
+        return b"", 0
 
     def events(self) -> Iterator[str]:
         yield ""
