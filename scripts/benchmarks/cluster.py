@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,6 +19,7 @@ from scripts.benchmarks.measure import ROOT, BenchError, Run, run, wait_until
 from scripts.benchmarks.slurm import Slurm
 from tests.lab import Lab, Settings
 
+MOST_AT_ONCE = 1000  # jobs in one request
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -98,16 +100,13 @@ class Cluster:
 
     def submit(self, *words: str, kind: str = "batch", **options: str) -> int:
         """What `mgpu submit -- WORDS` sends (`kind` srun: `mgpu srun`), without the start of a program."""
-        body = {
-            "request_id": os.urandom(16).hex(),
-            "kind": kind,
-            "command": {"form": "argv", "words": list(words)},
-            "options": options,
-            "env": {},
-            "cwd": "/",
-            "virtual_env": "",
-        }
-        return int(self.call("POST", "/v1/jobs", body)["job_id"])
+        return int(self.call("POST", "/v1/jobs", _wish(words, kind, options))["job_id"])
+
+    def submit_many(self, count: int, *words: str, **options: str) -> None:
+        """So many alike, a thousand in one request."""
+        for first in range(0, count, MOST_AT_ONCE):
+            jobs = [_wish(words, "batch", options) for _ in range(min(MOST_AT_ONCE, count - first))]
+            self.call("POST", "/v1/jobs/many", {"request_id": os.urandom(16).hex(), "jobs": jobs})
 
     def pid(self) -> int:
         """The master's."""
@@ -133,6 +132,18 @@ class Cluster:
 
     def _all_up(self) -> bool:
         return all(node["state"] == "UP" for node in self.call("GET", "/v1/nodes")["nodes"])
+
+
+def _wish(words: Sequence[str], kind: str, options: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "request_id": os.urandom(16).hex(),
+        "kind": kind,
+        "command": {"form": "argv", "words": list(words)},
+        "options": dict(options),
+        "env": {},
+        "cwd": "/",
+        "virtual_env": "",
+    }
 
 
 def _mgpu_command() -> list[str]:

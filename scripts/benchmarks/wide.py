@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic, process_time, thread_time
@@ -42,6 +43,7 @@ from mgpu.store.store import Store
 from scripts.benchmarks.measure import BenchError, Row
 
 NODES, GPUS = 1000, 8
+SMALL = 8
 STEADY_S, SETTLED_S = 20.0, 5.0
 BOOT = "boot"
 FIRST_LIMIT_S = 120.0
@@ -53,6 +55,17 @@ def wide(_cluster: object, repeats: int) -> list[Row]:
     for jobs_a_node in (0, 1, GPUS):
         with tempfile.TemporaryDirectory(prefix="mgpu-bench-") as folder:
             rows += _measure(Path(folder), nodes, jobs_a_node, steady_s)
+    return rows
+
+
+def idle_pass(_cluster: object, _repeats: int) -> list[Row]:
+    """Of a master of eight such nodes that has nothing to do."""
+    rows = []
+    for jobs_a_node in (0, GPUS):
+        with tempfile.TemporaryDirectory(prefix="mgpu-bench-") as folder:
+            _first, one_pass, _share = _measure(Path(folder), SMALL, jobs_a_node, 0.0)
+        what = f"CPU of a pass with nothing to do, {SMALL} nodes, {SMALL * jobs_a_node} jobs run"
+        rows.append(replace(one_pass, what=what, goal=1.0))
     return rows
 
 
@@ -97,7 +110,7 @@ def _passes(master: Master, what: str, steady_s: float) -> list[Row]:
         idle.append(thread_time() - cpu)
     began, cpu = monotonic(), process_time()
     _go_on(master, steady_s)
-    share = (process_time() - cpu) / (monotonic() - began)
+    share = (process_time() - cpu) / max(monotonic() - began, 0.001)
     return [
         Row(f"{what}: CPU until all have been seen once", [first], "s", 1.0),
         Row("CPU of a pass, five one after the other", idle),

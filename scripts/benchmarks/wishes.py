@@ -29,7 +29,7 @@ def wishes(cluster: Cluster, repeats: int) -> list[Row]:
     rows.append(Row(f"submissions by {CLIENTS} processes through the Python API", [rate], "/s", 1.0, 300.0, least=True))
     rows += listed(cluster, FEW, repeats)
     rows += cancelled(cluster, min(repeats, 3))
-    fill(cluster, MANY)
+    many_wait(cluster, MANY)
     rows += listed(cluster, MANY, repeats)
     began = monotonic()
     cluster.mgpu("cancel", "--state", "PENDING")
@@ -44,6 +44,10 @@ def hold_one_on_each(cluster: Cluster) -> None:
     for node in nodes:
         cluster.submit("sleep", "3600", nodelist=node.name)
     wait_until("a job on each node", lambda: cluster.call("GET", "/v1/status")["queue"]["RUNNING"] == len(nodes))
+
+
+def many_wait(cluster: Cluster, count: int) -> None:
+    cluster.submit_many(count, "true", gpus=str(cluster.lab.nodes[0].plan.gpus))
 
 
 def fill(cluster: Cluster, count: int) -> float:
@@ -92,11 +96,11 @@ def cancelled(cluster: Cluster, repeats: int) -> list[Row]:
     ours, theirs = Series(), Series()
     for number in range(repeats):
         if number:
-            fill(cluster, FEW)
+            many_wait(cluster, FEW)
         ours.add(cluster.mgpu("cancel", "--state", "PENDING").wall_s)
         if cluster.call("GET", "/v1/status")["queue"]["PENDING"]:
             raise BenchError("not all of them were cancelled")
-        if cluster.slurm is not None:
+        if cluster.slurm is not None and not number:
             _queue_in_slurm(cluster.slurm, FEW)
             theirs.add(cluster.slurm.run("scancel", "--state=PENDING", "--user=root").wall_s)
     rows = [Row(f"`mgpu cancel` of {FEW:,} that wait", ours.values, "s", 1.0, 0.5, topic=topic)]
