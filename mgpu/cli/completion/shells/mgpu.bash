@@ -10,13 +10,13 @@ _mgpu() {
         done
     } < <(command mgpu completion candidates "--line=${COMP_LINE:0:COMP_POINT}" "--replaced=$2" 2>/dev/null </dev/null)
     case $asked in
-        files) compopt -o default ;;
-        folders) compopt -o dirnames ;;
+        files) compopt -o default 2>/dev/null ;;
+        folders) compopt -o dirnames 2>/dev/null ;;
         commands)
             while IFS= read -r line; do
                 COMPREPLY+=("$line")
             done < <(compgen -c -- "$2" | LC_ALL=C sort -u)
-            [ ${#COMPREPLY[@]} -gt 0 ] || compopt -o default
+            [ ${#COMPREPLY[@]} -gt 0 ] || compopt -o default 2>/dev/null
             ;;
     esac
 }
