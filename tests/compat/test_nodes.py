@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from tests.compat.rows import row
 from tests.compat.site import Site
+from tests.end_to_end.cluster import until
 from tests.lab import Lab
 
 
@@ -62,6 +64,22 @@ def test_several_at_once(fresh: Site) -> None:
         said = [done.stdout for done in pool.map(fresh.register, fresh.lab.nodes)]
     assert said[0].endswith("The master sees node001: 2 GPUs: 2 free\n")
     assert said[1].endswith("The master sees node002: 4 GPUs: 4 free\n")
+
+
+def test_a_node_is_added_from_another_machine(fresh: Site, tmp_path: Path) -> None:
+    """By `mgpu node add`, with a token: the master writes it down."""
+    url = f"https://127.0.0.1:{fresh.port}"
+    away = {"HOME": str(tmp_path), "MGPU_TOKEN": fresh.ok("mgpu", "token", "create").strip()}
+    fresh.ok("mgpu", "token", "trust", url, "--fingerprint", fresh.ok("mgpu", "token", "fingerprint").strip(), env=away)
+    words = ["--master", url, "node", "add", "node007", "--ip", "10.0.0.7", "--gpu-count", 2]
+    added = fresh.folder / "inventory/added.yaml"
+    said = f"node007 stands in {added} on 127.0.0.1; next: mgpu node trust node007; mgpu nodes\n"
+    assert fresh.ok("mgpu", *words, env=away) == said
+    until("it is a node", lambda: "node007" in fresh.run("mgpu", "nodes").out)
+    again = fresh.run("mgpu", *words, env=away)
+    assert (again.code, "there is already a node node007" in again.err) == (2, True)
+    entries = json.loads(fresh.ok("mgpu", "--json", "audit"))["audit"]
+    assert [each["origin"] for each in entries if each["action"] == "node add"] == ["tcp 127.0.0.1"]
 
 
 @row("mgpu_node --port P", "Simple Node Agent node001 started on 0.0.0.0:8081")
