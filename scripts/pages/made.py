@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.pages import commands, configuration, python, states, variables
+from scripts.pages import commands, configuration, doctor, python, states, variables
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOTE = "<!-- made of the code by scripts/docs --write -->\n"
@@ -24,6 +24,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "keys of an account": configuration.of_an_account,
         "limits": configuration.of_limits,
     },
+    "troubleshooting.md": {"words of the doctor": doctor.page},
 }
 
 
