@@ -103,8 +103,8 @@ def test_sees_that_a_silent_node_is_taken_for_dead(monkeypatch: pytest.MonkeyPat
 
 
 def test_sees_that_an_exit_code_is_mistaken(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = reconcile._number
-    monkeypatch.setattr(reconcile, "_number", lambda text: 0 if text == "137" else real(text))
+    real = reconcile.numeral
+    monkeypatch.setattr(reconcile, "numeral", lambda text: 0 if text == "137" else real(text))
     assert "is COMPLETED" in found(set())
 
 
