@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import pty
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -185,15 +186,23 @@ def test_a_master_that_says_something_else(master: Peer, mgpu: Callable[..., Ran
     assert told(mgpu("completion", "candidates", "--", "mgpu", "nodes", "")) == [["", ""]]
 
 
-def test_no_master_is_started_and_ssh_asks_nothing(tmp_path: Path, programs: Callable[..., None]) -> None:
-    """Whoever pressed Tab answers no questions: ssh has neither a terminal nor a window to ask in."""
+@pytest.mark.parametrize("around", [[], ["sh", "-c", '"$@"; exit $?', "sh"]], ids=["leads its session", "one of it"])
+def test_no_master_is_started_and_ssh_asks_nothing(programs: Callable[..., None], around: list[str]) -> None:
+    """Whoever pressed Tab answers no questions: ssh has neither the terminal nor a window to ask in."""
     programs(ssh=SSH)
     environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "SSH_ASKPASS": "/bin/false", "DISPLAY": ":0"}
 
     def ask(*words: str) -> None:
-        argv = [sys.executable, "-m", "mgpu", "completion", "candidates", "--", "mgpu", *words, ""]
-        ran = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False, timeout=60)
-        assert (ran.returncode, ran.stdout) == (0, "\t\n"), ran.stderr
+        argv = [*around, sys.executable, "-m", "mgpu", "completion", "candidates", "--", "mgpu", *words, ""]
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvpe(argv[0], argv, environ)
+        told = b""
+        with suppress(OSError):  # so a terminal ends
+            while data := os.read(terminal, 1000):
+                told += data
+        os.close(terminal)
+        assert (os.waitpid(pid, 0)[1], told) == (0, b"\t\r\n")
 
     ask("cancel")
     assert not Path(os.environ["XDG_STATE_HOME"]).exists()
