@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from scripts.benchmarks.measure import BenchError, wait_until
+
 
 class Group:
     """`mgpu-bench-PID-NAME`, of version 2, which needs no controller for this. What processes in it start is in it too.
@@ -40,14 +42,21 @@ class Group:
         return int(told["usage_usec"]) / 1e6
 
     def remove(self) -> None:
-        """Whoever is still in it goes back to all others."""
-        if self._folder is None:
+        """Whoever is still in it goes back to all others; some may just be starting another."""
+        folder = self._folder
+        if folder is None:
             return
-        for pid in (self._folder / "cgroup.procs").read_text().split():
+
+        def empty() -> bool:
+            for pid in (folder / "cgroup.procs").read_text().split():
+                with suppress(OSError):
+                    (folder.parent / "cgroup.procs").write_text(pid)
             with suppress(OSError):
-                (self._folder.parent / "cgroup.procs").write_text(pid)
-        with suppress(OSError):
-            self._folder.rmdir()
+                folder.rmdir()
+            return not folder.exists()
+
+        with suppress(BenchError):
+            wait_until("an empty group", empty, limit_s=2.0)
 
 
 def _mount() -> Path | None:
