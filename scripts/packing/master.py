@@ -19,12 +19,25 @@ def build(folder: Path) -> list[Path]:
     made = folder / "mgpu_master"
     environ = {**os.environ, "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", WHEN)}
     with tempfile.TemporaryDirectory() as place:
-        wheel = _wheel(Path(place), environ)
+        packages = _installed(_wheel(Path(place), environ), Path(place, "packages"), environ)
         beside = folder / ".mgpu_master"
         command = ["--reproducible", "--entry-point", ENTRY, "--python", "/usr/bin/env python3", "--output-file"]
-        subprocess.run([sys.executable, "-m", "shiv", *command, str(beside), str(wheel)], env=environ, check=True)
+        command += [str(beside), "--site-packages", str(packages)]
+        subprocess.run([sys.executable, "-m", "shiv", *command], env=environ, check=True)
         beside.replace(made)
     return [made]
+
+
+def _installed(wheel: Path, packages: Path, environ: dict[str, str]) -> Path:
+    """With all that it depends on, and without word of where it was built: that is another place each time."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    subprocess.run([*pip, "--target", str(packages), str(wheel)], env=environ, check=True)
+    for told in packages.glob("mgpu_scheduler-*.dist-info/direct_url.json"):
+        told.unlink()
+        record = told.with_name("RECORD")
+        lines = record.read_text("utf-8").splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if "direct_url.json" not in line), "utf-8")
+    return packages
 
 
 def _wheel(place: Path, environ: dict[str, str]) -> Path:

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from scripts.packing import master
 from tests.end_to_end.cluster import until
 from tests.packaging.built import REPOSITORY, Bare, bare_python, network
 
@@ -25,7 +27,7 @@ def test_the_master_in_one_file(all_files: Path, tmp_path: Path) -> None:
         argv = [bare_python(), "-I", str(all_files / "mgpu_master"), "--port", "0"]
         assert subprocess.run(argv, env=bare.environ, stderr=file, check=False).returncode == 2
         argv[-1] = "18437"
-        master = subprocess.Popen(argv, env=bare.environ, cwd=bare.home, stdout=file, stderr=file)
+        process = subprocess.Popen(argv, env=bare.environ, cwd=bare.home, stdout=file, stderr=file)
     try:
         until("it serves", lambda: "master of " in log.read_text(), 60)
         done = bare.run("mgpu_client", "submit", "--gpus", 0, "--interactive", "-Q", "echo one; exit 3")
@@ -33,13 +35,19 @@ def test_the_master_in_one_file(all_files: Path, tmp_path: Path) -> None:
         assert "The master was restarted" in bare.run("mgpu_client", "restart").stdout
         assert bare.run("mgpu_srun", "-Q", "--gpus", 0, "--", "echo", "on").stdout == "on\n"
         assert "The master has ended" in bare.run("mgpu_client", "stop").stdout
-        assert master.wait(30) == 0
+        assert process.wait(30) == 0
         # it has left word of where it lies: the clients start it again by that
         assert bare.run("mgpu_srun", "-Q", "--gpus", 0, "--", "echo", "again").stdout == "again\n"
         bare.run("mgpu_client", "stop")
     finally:
-        master.kill()
-        master.wait()
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.timeout(900)
+def test_the_same_tree_makes_the_same_master(all_files: Path, tmp_path: Path) -> None:
+    [again] = master.build(tmp_path)
+    assert sha256(again.read_bytes()).digest() == sha256((all_files / "mgpu_master").read_bytes()).digest()
 
 
 @pytest.fixture(scope="module")
