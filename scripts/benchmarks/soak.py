@@ -77,11 +77,11 @@ def summary(samples: list[Sample], hours: float) -> list[Row]:
 
     return [
         Row("memory of the master", [one.memory for one in samples], "MiB", 1.0),
-        Row("its growth, in an hour", [grown(lambda one: one.memory)], "MiB", 1.0, goal=GROWTH_MIB),
+        Row("growth of the master's memory, in an hour", [grown(lambda one: one.memory)], "MiB", 1.0, goal=GROWTH_MIB),
         Row("its descriptors", [float(one.descriptors) for one in samples], "", 1.0),
-        Row("their growth, in an hour", [grown(lambda one: one.descriptors)], "", 1.0, goal=1.0),
+        Row("growth of its descriptors, in an hour", [grown(lambda one: one.descriptors)], "", 1.0, goal=1.0),
         Row("its threads", [float(one.threads) for one in samples], "", 1.0),
-        Row("their growth, in an hour", [grown(lambda one: one.threads)], "", 1.0, goal=1.0),
+        Row("growth of its threads, in an hour", [grown(lambda one: one.threads)], "", 1.0, goal=1.0),
         Row("the database, for each job", [_per_job(samples)], "KiB", 1024.0),
         Row("its share of a core", [one.cpu for one in samples], "%", 100.0),
     ]

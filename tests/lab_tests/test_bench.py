@@ -77,6 +77,6 @@ def test_what_grows_in_an_hour_counts_from_the_second_quarter() -> None:
     ]
     rows = {row.what: row for row in soak.summary(samples, 1.0)}
     assert rows["memory of the master"].values[29] == 103.0
-    assert rows["its growth, in an hour"].verdict == "2: met"  # it has come down since
+    assert rows["growth of the master's memory, in an hour"].verdict == "2: met"  # it has come down since
     assert soak.summary([sample for sample in samples if sample.minute <= 30], 0.5)[1].verdict == "2: missed"
     assert round(rows["the database, for each job"].middle) == 34  # KiB
