@@ -173,8 +173,12 @@ def test_the_folder_of_another_database_goes_with_the_last_of_it(quick_account: 
     for key in ("1.1", "2.1"):
         account.other_session.control("stop", key, token, "CANCEL", "1")
     (account.base / OTHER / "node001/events").touch()
+    programs = account.base / OTHER / "node001/bin.1"
+    programs.mkdir()
+    (programs / "scontrol").touch()
     assert account.remove(place("1.1", OTHER)) == {place("1.1", OTHER): "removed"}
     assert (account.base / place("2.1", OTHER)).is_dir()
+    assert (programs / "scontrol").exists()
     assert account.remove(place("2.1", OTHER)) == {place("2.1", OTHER): "removed"}
     assert not (account.base / OTHER).exists()
     account.bench.tokens["1.1"] = token

@@ -35,7 +35,8 @@
 #     place.1, place.2 -> DIR         rank 0's run directory, by its path there: a link to this one, for a shipped tree
 #     taken.ID -> 1, by.ID -> PID:TICKS (who does it), worked.ID -> CODE, broken -> CODE (of the
 #     last one, where a signal that was not ours ended it)
-#   script job stdout stderr step bin/scontrol stdin eof fed wake (a pipe) work/ (a tree that was shipped)
+#   bin -> ../bin.MAY                 programs that its script finds, where it looks for some: bin.MAY/scontrol, for all jobs
+#   script job stdout stderr step stdin eof fed wake (a pipe) work/ (a tree that was shipped)
 #
 # Variables are in small letters: an assignment to one that the login exports would change the job's environment.
 

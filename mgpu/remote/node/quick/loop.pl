@@ -12,7 +12,7 @@ use Fcntl qw(:DEFAULT :flock);
 use POSIX ();
 
 my ($mark, $id, $root, $home, $boot) = @ARGV;
-my %given = map { $_ => delete $ENV{"MGPU_$_"} } qw(P WATCH MASK NOFORK LOCALE MOST STREAMS SCONTROL);
+my %given = map { $_ => delete $ENV{"MGPU_$_"} } qw(P WATCH MASK NOFORK LOCALE MOST STREAMS);
 delete $ENV{LC_ALL};
 umask 077;
 $0 = 'mgpu-quick';

@@ -38,13 +38,18 @@ sub numbers_are_told {
     return 0;
 }
 
-# a new file in place of what is there
+# a file of this text; in place if there is none yet, else of what is there, as a whole
 sub put {
-    my ($path, $text, $mode) = @_;
-    my $made = "$path.$$";
-    sysopen my $file, $made, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, $mode or return 0;
+    my ($path, $text) = @_;
+    my $made = $path;
+    my $file;
+    if (!sysopen $file, $made, O_WRONLY | O_CREAT | O_EXCL, 0600) {
+        $made = "$path.$$";
+        sysopen $file, $made, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600 or return 0;
+    }
     my $size = syswrite $file, $text;
-    return 1 if defined $size && $size == length $text && close $file && rename $made, $path;
+    my $whole = defined $size && $size == length $text && close $file;
+    return 1 if $whole && ($made eq $path || rename $made, $path);
     unlink $made;
     return 0;
 }

@@ -24,14 +24,13 @@ sub start {
 sub write_files {
     my ($dir, $script, $job, $bin) = @_;
     if ($bin ne '0') {
-        mkdir "$dir/bin";
-        put("$dir/bin/scontrol", "#!/bin/sh\nmay=$bin\n$given{SCONTROL}", 0700) or return 0;
+        return 0 unless -x "$root/bin.$bin/scontrol" && (-l "$dir/bin" || symlink "../bin.$bin", "$dir/bin");
     }
-    !defined $job or put("$dir/job", $job, 0600) or return 0;
+    !defined $job or put("$dir/job", $job) or return 0;
     for ("$dir/stdout", "$dir/stderr") {
         sysopen my $file, $_, O_WRONLY | O_CREAT, 0600 or return 0;
     }
-    return put("$dir/script", "$given{STREAMS}$script", 0600);
+    return put("$dir/script", "$given{STREAMS}$script");
 }
 
 # clean KEY...: false where that is for the shell
@@ -49,8 +48,7 @@ sub clean {
         for (grep { /^(?:script|job|stdout|stderr|signal)|^(?:$records)$/ } readdir $names) {
             unlink "$dir/$_" or return 0;
         }
-        unlink "$dir/bin/scontrol";
-        rmdir "$dir/bin" or !-e "$dir/bin" or return 0;
+        unlink "$dir/bin" or !-l "$dir/bin" && !-e _ or return 0;
     }
     return 1;
 }

@@ -5,7 +5,7 @@ sub become {
     my ($function, $name, $env, @words) = @_;
     my %values = (%given, %$env);
     $ENV{"MGPU_$_"} = $values{$_} for keys %values;
-    delete @ENV{qw(MGPU_STREAMS MGPU_SCONTROL)};
+    delete $ENV{MGPU_STREAMS};
     $ENV{LC_ALL} = 'C';
     exec 'sh', '-c', "eval \"\$MGPU_P;\$MGPU_WATCH\"; $function \"\$@\"", $name, @words or POSIX::_exit(127);
 }

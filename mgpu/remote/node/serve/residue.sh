@@ -145,9 +145,11 @@ remove_one() {
 remove_empty() {
   [ "$top/$1" != "$root" ] && [ -d "$top/$1" ] || return
   case $opened in *"$real/$1/events/"*) return ;; esac
-  set -- "$top/$1" "$top/$1"/*
-  [ $# = 2 ] && [ "$2" = "$1/events" ] && rm -f "$2"
-  rmdir "$1" "${1%/*}"
+  for value in "$top/$1"/*; do
+    case ${value##*/} in '*' | events | bin.[12]) ;; *) return ;; esac
+  done
+  rm -rf "${top:?}/$1"/events "$top/$1"/bin.[12]
+  rmdir "$top/$1" "$top/${1%/*}"
 } 2>/dev/null
 
 # remove_leases NAME...: those of this account that nobody holds; a line `NAME WORD` for each: removed, absent, foreign, held

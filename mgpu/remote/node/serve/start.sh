@@ -29,7 +29,7 @@ op_quick() {
     return
   fi
   export MGPU_P="$program" MGPU_WATCH="$watch" MGPU_MASK="$mask" MGPU_NOFORK="$nofork" MGPU_LOCALE="$locale" \
-    MGPU_MOST="$most" MGPU_STREAMS="$streams" MGPU_SCONTROL="$scontrol"
+    MGPU_MOST="$most" MGPU_STREAMS="$streams"
   exec perl -e "${value%.}" "$mark" "$id" "$root" "${HOME-}" "$boot" 2>/dev/null
 }
 
@@ -118,21 +118,12 @@ fresh() {
 # the middle, gives them their names when they are complete
 write_files() {
   failed=
-  head="#!/bin/sh
-may=$3
-"
   if ! fresh "$dir/script" "$first" "$1"; then
     replace_files "$@"
     return
   fi
   [ "$2" = - ] || fresh "$dir/job" '' "$2" || spill "$2" /dev/null
-  if [ "$3" = 0 ]; then
-    :
-  elif fresh "$dir/bin/scontrol" "$head$scontrol" ''; then
-    chmod 700 "$dir/bin/scontrol" || failed=1
-  elif [ ! -x "$dir/bin/scontrol" ]; then
-    failed=1
-  fi
+  programs "$3"
   touch_streams
   [ -z "$failed" ]
 } 2>/dev/null
@@ -141,14 +132,22 @@ replace_files() {
   printf '%s' "$first" >"$dir/script.$$" || failed=1
   spill "$1" "$dir/script.$$" || failed=1
   [ "$2" = - ] || { rm -f "$dir/job.$$" && spill "$2" "$dir/job.$$"; } || failed=1
-  if [ "$3" != 0 ]; then
-    mkdir -p "$dir/bin" && printf '%s\n' "$head$scontrol" >"$dir/script.$$.s" && chmod 700 "$dir/script.$$.s" || failed=1
-    mv -f "$dir/script.$$.s" "$dir/bin/scontrol" || failed=1
-  fi
+  programs "$3"
   touch_streams
   [ -z "$failed" ] || return
   [ "$2" = - ] || mv -f "$dir/job.$$" "$dir/job" || return
   mv -f "$dir/script.$$" "$dir/script"
+}
+
+# programs 0|MAY: what is made for the jobs of this node, for all of them once; 0 = this one asks for none
+programs() {
+  [ "$1" != 0 ] || return
+  value=$root/bin.$1
+  if [ ! -x "$value/scontrol" ]; then
+    mkdir -p "$value" && printf '#!/bin/sh\nmay=%s\n%s\n' "$1" "$scontrol" >"$value/scontrol.$$" &&
+      chmod 700 "$value/scontrol.$$" && mv -f "$value/scontrol.$$" "$value/scontrol" || failed=1
+  fi
+  [ -L "$dir/bin" ] || ln -s "../bin.$1" "$dir/bin" || [ -L "$dir/bin" ] || failed=1
 }
 
 # touch_streams: so that they can be followed before the job begins
@@ -162,10 +161,7 @@ touch_streams() {
 op_start() {
   dir=$root/$1
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
-  bin=
-  [ "${15}" = 0 ] || bin=$dir/bin
-  # shellcheck disable=SC2086
-  if ! mkdir "$dir" ${bin:+"$bin"} 2>/dev/null && [ ! -d "$dir" ]; then
+  if ! mkdir "$dir" 2>/dev/null && [ ! -d "$dir" ]; then
     spill "${11}" /dev/null
     spill "${12}" /dev/null
     value=$(mkdir -p "$dir" 2>&1)
