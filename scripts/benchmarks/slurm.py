@@ -1,4 +1,4 @@
-"""A Slurm of our own on this machine, to measure beside: its daemons, its nodes and its GPUs, which are mere counts.
+"""A Slurm of our own on this machine, to measure beside: its daemons, its nodes and its GPUs, which are plain files.
 
 Nothing of an installed Slurm is used but the programs: configuration, keys, database and state lie in a folder of
 their own, all ports are free ones, and what was started is ended by its pid.
@@ -129,7 +129,7 @@ class Slurm:
         version = self.run("slurmctld", "-V").output.decode().split()[-1]
         accounting = "slurmdbd on a MariaDB of its own" if self.accounting else "none (no MariaDB here)"
         return (
-            f"Slurm {version}: {self.nodes} slurmd of {self.gpus} GPUs that are counts, accounting: {accounting}; "
+            f"Slurm {version}: {self.nodes} slurmd of {self.gpus} GPUs that are plain files, accounting: {accounting}; "
             f"SchedulerParameters={SCHEDULER}"
         )
 
