@@ -1,7 +1,7 @@
-"""What is going on, read afresh from the store for every pass: the attempts that are not done with, and the wishes.
+"""What is going on, as it is stored: the attempts that are not done with, and the wishes.
 
-Nothing here is remembered from one pass to the next: the master executes what is stored, never what it has just
-computed, so that a crash between any two steps is harmless.
+A pass reads it afresh, unless nothing was written since the pass before it did: the master executes what is stored,
+never what it has just computed, so that a crash between any two steps is harmless.
 """
 
 from __future__ import annotations

@@ -131,6 +131,7 @@ class Inbox:
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._event = threading.Event()
         self._due = math.inf  # when the next pass has to begin
+        self._not_before = -math.inf
         self._lock = threading.RLock()  # a signal may come while it is held, and wake us too
 
     def put(self, message: Message, within_s: float = 0.0) -> None:
@@ -143,9 +144,13 @@ class Inbox:
             self._due = min(self._due, clock.monotonic() + within_s)
         self._event.set()
 
+    def rest(self, seconds: float) -> None:
+        """From now on: what comes one after the other is heard together."""
+        self._not_before = clock.monotonic() + seconds
+
     def wait(self, timeout_s: float) -> None:
         deadline = clock.monotonic() + timeout_s
-        while (left := min(deadline, self._due) - clock.monotonic()) > 0:
+        while (left := max(min(deadline, self._due), self._not_before) - clock.monotonic()) > 0:
             self._event.wait(left)
             self._event.clear()
         with self._lock:

@@ -57,6 +57,7 @@ log = logging.getLogger(__name__)
 
 _TROUBLE_PAUSE_S = 2.0
 
+MOST_REST_S = 0.02  # passes take half of the time at most, while one thing comes after the other
 WORD_S = 20.0  # for an operator's word to be stored
 AFTER_END_S = 1.0  # until a node is probed after a job ended there
 
@@ -115,6 +116,7 @@ class Master:
             self._collector.drained,
         )
         self._backlog: list[Message] = []
+        self._board: tuple[object, Board] | None = None  # with the store's version that it is of
         self._probing = Probing(self._links, config, self.stopping, clock)
         self._troubles = Troubles()
         self._conflicts = Conflicts(store)
@@ -171,7 +173,9 @@ class Master:
             if self._troubles.add(text, self._clock.now()):
                 log.exception("a pass failed: %s", text)
         finally:
-            self.meters.passed(began, self._clock.monotonic(), trouble)
+            ended = self._clock.monotonic()
+            self.meters.passed(began, ended, trouble)
+            self.inbox.rest(min(ended - began, MOST_REST_S))
         return _TROUBLE_PAUSE_S
 
     def _refuse(self, error: StoreError) -> None:
@@ -221,8 +225,7 @@ class Master:
     def _absorb(self, messages: Sequence[Message]) -> Board:
         stored = [message for message in messages if not isinstance(message, Done | Asked | Step)]
         if not stored:
-            with self._store.read() as reader:
-                board = Board.read(reader)
+            board = self._stored()
             if not board.wishes:
                 return board
         with self._store.write() as writer:
@@ -232,6 +235,14 @@ class Master:
         self._nodes.update(absorber.nodes)
         self._remember(absorber)
         return Board(item for item in board if not all(_done(part) for part in item.parts))
+
+    def _stored(self) -> Board:
+        """As `Board.read`; not read again where nothing was written since."""
+        version = self._store.version
+        if self._board is None or self._board[0] is not version:
+            with self._store.read() as reader:
+                self._board = version, Board.read(reader)
+        return self._board[1]
 
     def _remember(self, absorber: Absorber) -> None:
         """After the commit: tell the readers, and what follows from an end."""

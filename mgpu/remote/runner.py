@@ -144,7 +144,7 @@ class ShellRunner:
         return None
 
     def look(self, keys: Sequence[str]) -> NodeAnswer:
-        reply = self._session.control("state", *keys)
+        reply = self._session.quick("state", *keys)
         if reply.status != "ok":
             raise RemoteError(f"the node does not tell the state of its jobs: {_words(reply)}")
         uptime_s = uptime_of(reply.word(0))

@@ -59,7 +59,7 @@ PARTS = (
 # In other languages than the shell's, for nodes that have these: kept in variables of their names.
 TEXTS = ("meet.pl", "meet.py")
 # Sent only to a shell that is to become it; the first begins, the others are what it calls.
-QUICK = ("loop", "records", "start", "watch", "runner", "stop")
+QUICK = ("loop", "records", "start", "watch", "runner", "stop", "state")
 
 
 @lru_cache(maxsize=1)

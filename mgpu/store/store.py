@@ -47,6 +47,7 @@ class Store:
         self._writer_thread: int | None = None
         self._group: Group | None = None
         self._coming = 0  # writers that wait for their turn
+        self.version = object()  # another one before and after each commit: while it stays, what is stored does
         self._touched: set[JobId] = set()
         self._touching = threading.Lock()
         self._listeners: list[Callable[[Happening], None]] = []
@@ -106,6 +107,7 @@ class Store:
                     touched, happenings, spent = writer.touched, writer.happenings, writer.spent
                     yield writer
                     told = writer
+                    self.version = object()
                     self.changes.coming(id(told), told.changed)
                 group.over.result()
             for name in spent:
@@ -115,6 +117,7 @@ class Store:
                 self.changes.over(id(told))
             with self._touching:
                 self._touched |= touched
+            self.version = object()
         for happening in happenings:
             for listener in self._listeners:
                 listener(happening)
