@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,16 @@ from mgpu.config.model import Config
 from mgpu.core.errors import StoreError
 from mgpu.core.health import ProbeFailure
 from mgpu.core.marks import Order
-from mgpu.core.model import JobId, NodeName, NodeState, PartKey
+from mgpu.core.model import Audit, JobId, NodeName, NodeState, PartKey
 from mgpu.core.observation import Node, Observation
+from mgpu.master.board import Board
 from mgpu.master.inbox import Done, GivenUp, Ordered, Probed, Word
 from mgpu.master.links import Links
-from mgpu.master.master import Master
+from mgpu.master.master import MOST_REST_S, Master
+from mgpu.store.reading import Reader
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
+from tests.clocks import HandClock
 
 NODE = NodeName("a")
 ORDER = Order(True, "root", "2026-12-01T08:00:00Z", "fan")
@@ -95,3 +99,40 @@ def test_a_look_that_failed_is_no_change_of_state(master: Master) -> None:
         ("node trouble", "timed out"),
         ("node well", ""),
     ]
+
+
+def test_what_is_stored_is_read_again_only_where_something_was_written(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[int] = []
+    read = Board.read
+
+    def counted(reader: Reader) -> Board:
+        times.append(1)
+        return read(reader)
+
+    monkeypatch.setattr(Board, "read", counted)
+    for _ in range(3):
+        master.tick()
+    assert len(times) == 1
+    with master._store.write() as writer:
+        writer.audit(Audit(1.0, "somebody", "something", None, None, ""))
+    master.tick()
+    master.tick()
+    assert len(times) == 2
+
+
+def test_a_pass_rests_for_as_long_as_it_took_but_not_for_long(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(master.inbox, "rest", rests.append)
+    clock = HandClock(1000.0)
+    monkeypatch.setattr(master, "_clock", clock)
+
+    def passes(seconds: float) -> float:
+        clock.passed += seconds
+        return 1.0
+
+    for took in (0.005, 3.0):
+        monkeypatch.setattr(master, "_tick", partial(passes, took))
+        master.tick()
+    assert rests == pytest.approx([0.005, MOST_REST_S])
