@@ -111,12 +111,13 @@ def test_records(site: Site) -> None:
 def test_who_is_who(site: Site) -> None:
     node = site.lab.nodes[0]
     home = node.homes / node.user
-    pins = next((home / ".config/mgpu/pins").iterdir())
-    right = pins.read_text()
-    pins.write_text("SHA256:" + "A" * 43 + "\n")
+    pins = {pin: pin.read_text() for pin in (home / ".config/mgpu/pins").iterdir()}
+    for pin in pins:
+        pin.write_text("SHA256:" + "A" * 43 + "\n")
     away = ("--host", site.head(node), "--port", site.port)
     refused = site.on(node, "mgpu_queue", *away, check=False)
-    pins.write_text(right)
+    for pin, right in pins.items():
+        pin.write_text(right)
     assert (refused.returncode, "shows another certificate than the one trusted here" in refused.stderr) == (69, True)
     plain = site.on(node, "mgpu_queue", "--master", f"http://{site.head(node)}:{site.port}", check=False)
     assert (plain.returncode, "a token goes over TLS alone" in plain.stderr) == (2, True)

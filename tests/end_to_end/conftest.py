@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -49,7 +50,7 @@ def make_cluster(_names: Iterator[int]) -> Iterator[ClusterMaker]:
     with ExitStack() as stack:
 
         def make(lab: Lab, **kwargs: str) -> Cluster:
-            return stack.enter_context(closing(Cluster(lab, f"own{next(_names)}", **kwargs)))
+            return stack.enter_context(closing(Cluster(lab, f"own{secrets.token_hex(4)}", **kwargs)))
 
         yield make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 from tests.end_to_end.cluster import Cluster, until
 
@@ -44,11 +45,18 @@ def test_srun_passes_user_signals_on(cluster: Cluster) -> None:
     assert (result.code, result.out) == (9, "begun\nSIGUSR1\nSIGUSR2\n")
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler for it."""
+    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
 def test_one_that_waits_has_nothing_to_signal(cluster: Cluster) -> None:
     blocker = cluster.submit("-G", 8, "--", "sleep", 60)
     cluster.await_running(blocker)
     follower = cluster.start("srun", "-G", 8, "true")
     until("it waits", lambda: len(cluster.json("queue")["jobs"]) == 2)
+    until("it listens for signals", lambda: catches(follower.pid, signal.SIGUSR1))
     follower.send(signal.SIGUSR1)
     follower.read_until("SIGUSR1 was not passed on")
     assert follower.running
