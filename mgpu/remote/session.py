@@ -75,13 +75,16 @@ class NodeSession:
         """As `control`, by the node's perl if it has one and this is among what that does."""
         if self._quick_wanted:
             reply = self._ask(self._quick, self._open_quick, operation, words, texts)
+            if not self._quick_wanted:
+                self._let_go(self._quick)
             if reply.status != "declined":
                 return reply
         return self.control(operation, *words, texts=texts)
 
     def _open_quick(self) -> NodeShell:
-        """Where there is no perl it is a shell like any other, which does the same."""
-        shell = self._borrow()
+        """Where there is no perl it is a shell like any other, which does the same. Made anew: one that was kept may be
+        as dead as the one that it is to stand for."""
+        shell = self._open_shell()
         word, text = encode_text(wire.quick())
         try:
             if shell.request("quick", word, texts=text, timeout_s=self._login_timeout_s).status != "ok":
@@ -112,6 +115,13 @@ class NodeSession:
                     if fresh or last:
                         raise
         raise AssertionError("unreachable")
+
+    def _let_go(self, kept: _Kept) -> None:
+        """It serves like any other from now on."""
+        with kept.lock:
+            shell, kept.shell = kept.shell, None
+        if shell is not None:
+            self._give_back(shell)
 
     @contextlib.contextmanager
     def shell(self) -> Iterator[NodeShell]:

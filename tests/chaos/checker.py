@@ -168,7 +168,9 @@ def _repeated(case: Case, facts: Facts) -> Iterator[Violation]:
     for attempt in case.attempts:
         number, failure = attempt["attempt"], attempt["failure"]
         if failure == "node_lost" and not _during(attempt, facts.outages) and not _apart(case, attempt):
-            yield case.violation("truth about nodes", f"attempt {number} lost its node, and no node was down")
+            yield case.violation(
+                "truth about nodes", f"attempt {number} lost its node, and none was down: {attempt['reason']}"
+            )
         if number not in begun[:-1]:
             continue
         lost = failure == "node_lost" and case.plan.kind != "srun" and case.plan.requeue

@@ -56,6 +56,7 @@ def test_where_perl_is_of_no_use_everything_is_the_shells(perl_bench: Workbench)
     for number in (1, 2):
         assert perl_bench.run(f"{number}.1", WHO_WATCHES) == "0"
         assert by_whom(perl_bench, f"{number}.1") == "sh"
+    assert perl_bench.session._quick.shell is None  # it is one of the spare shells
     perl_bench.runner.clean(["1.1", "2.1"])
     assert {path.name for path in perl_bench.place("2.1").iterdir()} == {"pid", "exit", "clean"}
 

@@ -125,3 +125,16 @@ def test_it_is_known_of_a_request_that_nothing_of_it_has_left(tmp_path: Path) ->
         assert (unsent.value.sent, sent.value.sent) == (False, True)
     finally:
         session.close()
+
+
+def test_spare_shells_that_have_died_unseen_keep_no_request_of_the_quick_half_from_a_fresh_one(tmp_path: Path) -> None:
+    session = NodeSession(lambda: LocalConnection(os.environ), ("db", "node001", str(tmp_path)), 30.0)
+    try:
+        session.warm()
+        assert session.quick("state").status == "ok"
+        assert session._quick.shell is not None
+        for shell in (session._quick.shell, *session._idle):
+            shell._channel.close()  # found dead only once it is asked
+        assert session.quick("state").status == "ok"
+    finally:
+        session.close()
