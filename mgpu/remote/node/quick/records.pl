@@ -19,6 +19,13 @@ sub state_of {
     return @fields[0, 3, 19];
 }
 
+# whether the process that a record PID:TICKS:... names is still that one
+sub living {
+    my ($pid, $ticks) = ($_[0] =~ /^(\d+):(\d+)/) or return 0;
+    my ($state, undef, $began) = state_of($pid);
+    return defined $began && $began eq $ticks && $state !~ /[ZX]/ ? $pid : 0;
+}
+
 # the number that the kernel gave out last
 sub newest { return (split ' ', content('/proc/loadavg'))[-1] }
 

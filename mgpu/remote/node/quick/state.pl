@@ -8,9 +8,7 @@ sub standing {
         my $gate = readlink "$root/$key/pid";
         next unless defined $gate;
         $told .= "$key pid $gate\n";
-        my ($pid, $ticks) = split /:/, $gate;
-        my ($state, undef, $began) = state_of($pid);
-        $told .= "$key alive 1\n" if defined $began && defined $ticks && $began eq $ticks && $state !~ /[ZX]/;
+        $told .= "$key alive 1\n" if living($gate);
     }
     for my $key (@keys) {
         my $dir = "$root/$key";

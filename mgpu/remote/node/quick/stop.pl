@@ -3,11 +3,10 @@
 sub stop {
     my ($key, $token, $reason, $grace) = @_;
     my $dir = "$root/$key";
-    my ($supervisor, $ticks) = split /:/, readlink("$dir/pid") || '';
+    my $gate = readlink("$dir/pid") || '';
     my ($runner) = split /:/, readlink("$dir/started") || '';
-    return 0 if $reason eq 'START_HANGS' || !$runner || (readlink("$dir/pid") || '') ne "$supervisor:$ticks:$boot:$token";
+    return 0 if $reason eq 'START_HANGS' || !$runner || $gate !~ /^\d+:\d+:\Q$boot:$token\E$/ || !living($gate);
     return 0 if grep { -l "$dir/$_" || -e _ } qw(exit clean reaper wake spawn tasks stdin);
-    return 0 if ((state_of($supervisor))[2] || '') ne $ticks;
     my @told = descendants($runner) or return 0;
     symlink $reason, "$dir/stop" or -l "$dir/stop" or return 0;
     symlink uptime(), "$dir/told" or -l "$dir/told" or return 0; # before the first signal: see records.sh

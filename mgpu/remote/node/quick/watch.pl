@@ -71,17 +71,15 @@ sub watcher {
 # the last word about an attempt of which nothing is left; false: that is for the shell to say
 sub wind_up {
     my ($dir, $token, $before, $exit) = @_;
-    if (defined(my $timer = readlink "$dir/timer")) {
-        my ($pid, $began) = split /:/, $timer;
-        kill TERM => $pid if ((state_of($pid))[2] || '') eq $began;
-    }
+    my $timer = living(readlink("$dir/timer") || '');
+    kill TERM => $timer if $timer;
     return 0 unless $exit =~ /^\d+:/ && nothing_left($dir, $token, $before);
     my $why = readlink "$dir/stop";
     my $told = -l "$dir/told";
     # what was to end it came too late, where no signal was sent before
     return 0 if defined $why ? !$told || $why =~ /^(?:OOM|REQUEUE|PORT)$/ : $told || -e "$dir/stop";
     return 0 if grep { -l "$dir/$_" || !-f _ } qw(stdout stderr);
-    my $sizes = join ',', map { -s "$dir/$_" || 0 } qw(stdout stderr);
+    my $sizes = join ',', sizes($dir);
     symlink uptime() . (defined $why ? '' : ':own'), "$dir/clean" or return 0;
     event($dir, 'ended ' . (defined $why ? $why : '=') . " $sizes, $exit");
     return 1;
