@@ -23,12 +23,11 @@ from mgpu.remote.connect import LoginLimits, connect
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.ownkey import OwnKey
 from mgpu.remote.runner import ShellRunner
-from mgpu.remote.session import SPARE_SHELLS as SPARE
-from mgpu.remote.session import NodeSession
+from mgpu.remote.session import SPARE_SHELLS, NodeSession
 from mgpu.remote.wire import encode
 
 MANY_NODES, SPARE_OF_MANY = 32, 1  # of more nodes, each has so many shells that are kept warm: they cost memory here
-SPARE_SHELLS = 1  # kept warm in each account of submitters: there may be many
+SPARE_OF_ACCOUNTS = 1  # kept warm in each account of submitters: there may be many
 LOGINS_A_NODE = 4  # at once, of all accounts: its sshd drops some from the tenth on that has not come in yet
 KNOWN_HOSTS = "known_hosts"  # our own, beside the database: what `mgpu node trust` has taken
 
@@ -78,7 +77,7 @@ class Entering:
             return self._login(node, lambda: resolve(node.ssh))
 
         connect = LocalConnection if node.connection == "local" else login
-        spare = SPARE_OF_MANY if len(self.config.nodes) > MANY_NODES else SPARE
+        spare = SPARE_OF_MANY if len(self.config.nodes) > MANY_NODES else SPARE_SHELLS
         return NodeSession(connect, self._root(node), *self._limits, spare=spare)
 
     def _session_as(
@@ -87,13 +86,13 @@ class Entering:
         """There is no login on this machine itself, so there it is sudo always."""
         root = self._root(node, account)
         if node.connection == "local" or self.config.via == "sudo":
-            return NodeSession(own.connections, root, *self._limits, sudo_user=account, spare=SPARE_SHELLS)
+            return NodeSession(own.connections, root, *self._limits, sudo_user=account, spare=SPARE_OF_ACCOUNTS)
 
         def login() -> Connection:
             with turns:
                 return self._login(node, lambda: self._target_as(node, account))
 
-        return NodeSession(login, root, *self._limits, spare=SPARE_SHELLS)
+        return NodeSession(login, root, *self._limits, spare=SPARE_OF_ACCOUNTS)
 
     def _root(self, node: NodeConfig, account: str = "") -> tuple[str, ...]:
         """Where an account keeps its files. A place that is not in its home has a folder for each, and nobody may have
