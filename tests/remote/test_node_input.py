@@ -9,7 +9,7 @@ import pytest
 
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import ShellRunner
-from tests.remote.conftest import Workbench, wait_until
+from tests.remote.conftest import Workbench, living, wait_until
 
 SIZE = "24x80"
 
@@ -143,13 +143,14 @@ def test_a_terminal(bench: Workbench) -> None:
     assert bench.output("1.1", "stderr") == b""
 
 
-def test_control_characters_mean_on_a_terminal_what_they_mean(bench: Workbench) -> None:
-    begin(bench, "trap 'echo interrupted' INT; cat; echo over; sleep 1000", SIZE)
+def test_control_characters_mean_on_a_terminal_what_they_mean(bench: Workbench, mark: str) -> None:
+    begin(bench, f"trap 'echo interrupted' INT; cat; echo over; sleep {mark}", SIZE)
     with bench.runner.feeding("1.1") as feed:
         feed.give(b"a\r")
         told(bench, b"a\r\na\r\n")
         feed.give(b"\x04")
         told(bench, b"over")
+        wait_until(lambda: bool(living(mark)), "what is interrupted")  # before, the shell alone would hear of it
         feed.give(b"\x03")
         told(bench, b"interrupted")
     assert bench.exit_of("1.1") in ("0", "130")

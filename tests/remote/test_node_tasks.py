@@ -81,7 +81,14 @@ def test_where_the_shell_that_hears_of_their_ends_was_killed_the_first_end_is_th
     begun(bench, "1.1", shell(f"echo ready; [ $RANK = 1 ] || exec sleep {mark}; {waits}; exit 3"))
     runner = int(bench.wait("1.1", "started").split(":")[0])
     (script,) = children(runner)
-    os.kill(next(pid for pid in children(script) if not children(pid)), signal.SIGKILL)
+    found: list[int] = []
+
+    def seen() -> bool:
+        found[:] = (pid for pid in children(script) if not children(pid))
+        return bool(found)
+
+    wait_until(seen, "the shell that hears of their ends")
+    os.kill(found[0], signal.SIGKILL)
     (bench.place("1.1") / "go").touch()
     assert bench.exit_of("1.1") == "137"
     assert living(mark) == []
