@@ -274,11 +274,13 @@ class _Routes:
 
     async def _output(self, request: web.Request) -> web.Response:
         wanted = output.parse_output_request(_job(request), request.query)
-        found = await self._run(output.read_output, self._context, caller_of(request), wanted)
+        run = self._run_widely if wanted.fresh else self._run  # it waits for nodes
+        found = await run(output.read_output, self._context, caller_of(request), wanted)
         headers = {
             "X-Mgpu-Offset": str(found.offset),
             "X-Mgpu-Size": str(found.size),
             "X-Mgpu-Complete": str(int(found.complete)),
+            **({"X-Mgpu-Owed": found.owed} if found.owed else {}),
         }
         return web.Response(body=found.data, headers=headers, content_type="application/octet-stream")
 

@@ -15,7 +15,7 @@ from mgpu.cli.text import say
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import STDERR, STDOUT, Event, JobStream, Output
 from mgpu.client.master import Master
-from mgpu.client.output import pieces
+from mgpu.client.output import Pieces
 from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.jobs import ending
@@ -179,7 +179,8 @@ class Viewer:
         self._wake_fd = wake_fd
         self._attend = attend
         self._sink = Sink("", "", wanted.label, job_id, wake_fd, attend, heads)
-        self._fresh = False
+        self._fresh = True
+        self._owed = False
 
     def run(self) -> None:
         """Raises what `attend` does, BrokenPipeError, MasterError."""
@@ -188,6 +189,8 @@ class Viewer:
         else:
             self._copy_all()
         self._sink.finish()
+        if self._owed:
+            say(f"job {self._job_id}: not all of its output is here; the rest is fetched when its nodes answer again")
 
     def _follow(self) -> None:
         wanted = self._wanted
@@ -204,7 +207,6 @@ class Viewer:
     def _copy_all(self) -> None:
         """Rank by rank, as far as there is output now."""
         job = self._master.call("GET", job_path(str(self._job_id)))
-        self._fresh = job["state"] == "RUNNING"
         count = max(len(job.get("allocation") or ()), 1)
         for kind in (STDERR,) if self._wanted.only_stderr else (STDOUT, STDERR):
             for rank in range(count) if self._wanted.rank is None else (self._wanted.rank,):
@@ -212,11 +214,13 @@ class Viewer:
 
     def _copy(self, kind: int, rank: int) -> None:
         place = {"stream": NAMES[kind], "rank": rank, "attempt": self._wanted.attempt}
-        for data in pieces(self._master, self._job_id, place, self._wanted.beginning, self._fresh):
+        pieces = Pieces(self._master, self._job_id, place, self._wanted.beginning, self._fresh)
+        for data in pieces:
             if data:
                 self._write(kind, rank, data)
             self._attend()
-        self._fresh = False
+        self._owed |= pieces.owed
+        self._fresh = False  # that was for all of its ranks and streams
 
     def _write(self, kind: int, rank: int, data: bytes) -> None:
         if self._wanted.only_stderr and kind == STDOUT:

@@ -71,26 +71,30 @@ class Collector:
             return False
         return True
 
-    def bring(self, parts: Sequence[Part]) -> None:
-        """Any thread: what these have written until now, as far as that is here within BRING_S."""
-        wait([self._bring(link, part.key) for part in parts if (link := self._reached(part)) is not None], BRING_S)
+    def bring(self, parts: Sequence[Part]) -> dict[PartKey, bool]:
+        """Any thread: what these have written until now, as far as that is here within BRING_S. Of those that could be
+        asked: whether all of it is."""
+        asked = {part.key: self._bring(link, part.key) for part in parts if (link := self._reached(part)) is not None}
+        wait(asked.values(), BRING_S)
+        return {key: done.done() and done.result() for key, done in asked.items()}
 
     def _reached(self, part: Part) -> NodeLink | None:
         """Where more of it can be asked for."""
         asked = part.started is not None and not part.collected and part.state is not AttemptState.LOST
         return self._links.of(part) if asked else None
 
-    def _bring(self, link: NodeLink, key: PartKey) -> Future[None]:
-        done: Future[None] = Future()
+    def _bring(self, link: NodeLink, key: PartKey) -> Future[bool]:
+        done: Future[bool] = Future()
 
         def task() -> None:
+            whole = False
             try:
-                for stream in STREAMS:
-                    self._take(link, key, stream)
+                more = [self._take(link, key, stream) for stream in STREAMS]
+                whole = not any(more)
             except (RemoteError, StoreError, SpoolGap) as error:
                 log.info("output: %s", error, extra=about(key, link.name))
             finally:
-                done.set_result(None)
+                done.set_result(whole)
 
         link.bulk.do(task)
         return done

@@ -15,7 +15,7 @@ from mgpu.core.array import shown_id
 from mgpu.core.errors import NotAllowed, NotFound
 from mgpu.core.fairshare import Turn
 from mgpu.core.marks import Order
-from mgpu.core.model import Audit, Job, JobId, NodeName, Part
+from mgpu.core.model import Audit, Job, JobId, NodeName, Part, PartKey
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import Policy
 from mgpu.core.preflight import Together
@@ -187,8 +187,9 @@ class Control(Protocol):
     def turn(self, job_id: JobId) -> Turn | None:
         """Where it stands in the queue that was planned last; None = it is not in it."""
 
-    def bring(self, parts: Sequence[Part]) -> None:
-        """What these have written until now, into the spool, as far as it comes in a moment."""
+    def bring(self, parts: Sequence[Part]) -> Mapping[PartKey, bool]:
+        """What these have written until now, into the spool, as far as it comes in a moment. Of those whose nodes could
+        be asked: whether all of it is here."""
 
     def settle(self) -> None:
         """What nodes told of their GPUs until some seconds ago, into the store."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from mgpu import clock
 from mgpu.core.array import Reference, array_of, shown_id, task_name
 from mgpu.core.errors import NotFound, RequestError
-from mgpu.core.model import AttemptState, Job, JobId, JobState, Part
+from mgpu.core.model import AttemptState, Job, JobId, JobState, Part, PartKey
 from mgpu.ops import render
 from mgpu.ops.arrays import find, find_row
 from mgpu.ops.context import Caller, Context, find_job, require_owner
@@ -22,6 +23,7 @@ MOST_BYTES = 8 << 20
 CHUNK_BYTES = 512 << 10
 MOST_RANKS = 4096
 REMOVED = "output removed"  # an audit row: what the job had written is no longer kept
+Owed = Literal["coming", "away"]
 NOTICE = "notice"  # an audit row whose detail is a line for the user: followers hear it
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
@@ -43,12 +45,14 @@ class OutputRequest:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """`data` stands at `offset`; `size` is what is stored of the stream; `complete`: no more will come."""
+    """`data` stands at `offset`; `size` is what is stored of the stream; `complete`: no more will come. `owed`, told if
+    it was to be fresh: what ranks that have ended wrote is still coming, or cannot be asked for as a node is away."""
 
     offset: int
     data: bytes
     size: int
     complete: bool
+    owed: Owed | None = None
 
 
 def parse_output_request(named: Reference, query: Mapping[str, str]) -> OutputRequest:
@@ -81,16 +85,29 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
         return Output(0, b"", 0, job.state.final)
     if wanted.rank >= len(parts):
         raise NotFound(f"job {shown_id(job)} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
-    if wanted.fresh:
-        context.control.bring(parts)
+    brought = context.control.bring(parts) if wanted.fresh else {}
     part = parts[wanted.rank]
-    complete = _complete(context, part)  # looked at before the bytes: all of them are there if it holds
+    # looked at before the bytes: all of them are there if it holds
+    complete = _complete(context, part) or (part.state is AttemptState.ENDED and brought.get(part.key, False))
     size = context.spool.size(part.key, wanted.stream)
     offset = wanted.offset
     if offset is None:
         offset = wanted.beginning.offset(context.spool, part.key, wanted.stream)
     data = context.spool.read(part.key, wanted.stream, offset, wanted.limit)
-    return Output(offset, data, max(size, offset + len(data) if data else 0), complete)
+    owed = _owed(context, parts, brought) if wanted.fresh else None
+    return Output(offset, data, max(size, offset + len(data) if data else 0), complete, owed)
+
+
+def _owed(context: Context, parts: Sequence[Part], brought: Mapping[PartKey, bool]) -> Owed | None:
+    """Of an attempt of which that was asked for now."""
+    missing = [
+        part.key
+        for part in parts
+        if part.state is AttemptState.ENDED and not brought.get(part.key) and not _complete(context, part)
+    ]
+    if not missing:
+        return None
+    return "coming" if any(key in brought for key in missing) else "away"
 
 
 def _complete(context: Context, part: Part) -> bool:

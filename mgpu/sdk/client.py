@@ -14,7 +14,7 @@ from typing import Any
 
 from mgpu.client.http import MasterError, quote, with_query
 from mgpu.client.locate import Location
-from mgpu.client.output import pieces
+from mgpu.client.output import Pieces
 from mgpu.client.place import find, patience
 from mgpu.client.submission import Prepared, with_place
 from mgpu.client.taking_back import take_back
@@ -302,9 +302,10 @@ class Client:
         tail: int | None = None,
         since: Since | None = None,
     ) -> bytes:
-        """What a rank of a job wrote, as far as it is there now: of one that runs its node is asked first."""
+        """What a rank of a job wrote, as far as it is there now: its node is asked first, and of one that has ended all
+        is waited for, as long as its node gives it."""
         place = {"stream": kind, "rank": rank, "attempt": attempt}
-        return b"".join(pieces(self._way.master(), number(job), place, beginning_at(tail, since), fresh=True))
+        return b"".join(Pieces(self._way.master(), number(job), place, beginning_at(tail, since), fresh=True))
 
     def follow(
         self, job_id: JobId, place: dict[str, int | None], beginning: dict[str, int | str | None], session: bool = False

@@ -76,6 +76,7 @@ class Desk:
         self.signals: list[tuple[JobId, str]] = []
         self.deaf: dict[JobId, str] = {}
         self.brought: list[PartKey] = []
+        self.gives: dict[PartKey, bool] = {}
         self.settled = 0
         self.attendance = self
         self.meters = Meters()
@@ -183,8 +184,9 @@ class Desk:
     def turn(self, job_id: JobId) -> Turn | None:
         return self.turns.get(job_id)
 
-    def bring(self, parts: Sequence[Part]) -> None:
+    def bring(self, parts: Sequence[Part]) -> dict[PartKey, bool]:
         self.brought += [part.key for part in parts]
+        return self.gives
 
     def settle(self) -> None:
         self.settled += 1

@@ -262,6 +262,30 @@ def test_output_is_raw_bytes_with_size_and_completeness(served):
     assert served.ask("GET", f"{path}?stream=other")[0] == 400
 
 
+def test_output_that_an_ended_job_is_owed(served):
+    job_id = served.submit()
+    part = served.start(job_id)[0]
+    served.change_job(job_id, state=JobState.RUNNING, attempt=1)
+    told = ("x-mgpu-complete", "x-mgpu-owed")
+
+    def read(query="?fresh=1"):
+        answer = http.request(served.endpoint, "GET", f"/v1/jobs/{job_id}/output{query}")
+        return [answer.headers.get(name) for name in told]
+
+    served.desk.gives = {part.key: False}
+    assert read() == ["0", None]  # it runs: there is no end yet
+    served.change_part(part, state=AttemptState.ENDED, ended=9.0)
+    assert read() == ["0", "coming"]
+    assert read("") == ["0", None]
+    served.desk.gives = {}
+    assert read() == ["0", "away"]
+    served.desk.gives = {part.key: True}
+    assert read() == ["1", None]
+    served.desk.gives = {}
+    served.change_part(part, state=AttemptState.ENDED, ended=9.0, collected=True)
+    assert read() == ["1", None]
+
+
 def update(served, job_id, **body):
     return served.ask("POST", f"/v1/jobs/{job_id}/update", {"request_id": "cccccccc", **body})
 

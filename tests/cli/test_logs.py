@@ -46,6 +46,35 @@ def test_where_it_begins_is_the_masters_to_find(peer: Peer, mgpu: Callable, monk
     assert [path for path in peer.paths() if "offset" in path] == []  # the end was reached at once
 
 
+def owed(peer: Peer, monkeypatch: pytest.MonkeyPatch, *answers: tuple[bytes, str]) -> None:
+    """What its node has not given yet, the first time somebody asks, and so on; the last again and again."""
+    left = list(answers)
+    stored(peer, 17, b"", b"")
+    elsewhere = peer.answer_to
+
+    def answer_to(method: str, path: str) -> Any:
+        if "stream=stdout" not in path:
+            return elsewhere(method, path)
+        data, word = left.pop(0) if len(left) > 1 else left[0]
+        return 200, data, {"X-Mgpu-Size": len(data), "X-Mgpu-Offset": 0, **({"X-Mgpu-Owed": word} if word else {})}
+
+    monkeypatch.setattr(peer, "answer_to", answer_to)
+
+
+def test_all_that_an_ended_job_wrote_is_waited_for(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    owed(peer, monkeypatch, (b"", "coming"), (b"ab", "coming"), (b"abc", ""))
+    assert mgpu("logs", "17") == (0, "abc", "")
+
+
+def test_what_its_nodes_do_not_give_is_said(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = "mgpu: job 17: not all of its output is here; the rest is fetched when its nodes answer again\n"
+    owed(peer, monkeypatch, (b"ab", "away"))
+    assert mgpu("logs", "17") == (0, "ab", missing)
+    monkeypatch.setattr("mgpu.client.output.PATIENCE_S", 0.0)
+    owed(peer, monkeypatch, (b"ab", "coming"))
+    assert mgpu("logs", "17") == (0, "ab", missing)
+
+
 def test_several_have_heads(peer: Peer, mgpu: Callable) -> None:
     stored(peer, 17, b"seven", b"")
     stored(peer, 18, b"eight\n", b"oh\n")
