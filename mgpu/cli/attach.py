@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mgpu.cli.filters import job_number
-from mgpu.cli.foreground import stay
+from mgpu.cli.foreground import Part, stay
 from mgpu.cli.given import NOTHING, joined, terminal_here
 from mgpu.cli.logs import RANK, TAIL
 from mgpu.cli.session import Session, bad_request
+from mgpu.cli.signals import Signals
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client.options import LABEL, QUIET, STATUS_FILE
 from mgpu.lean_typing import Any
@@ -55,4 +56,6 @@ def attach(session: Session, /, job_id: str, from_start: bool, tail: int | None,
     may_read = source is not None or terminal_here()
     read = joined(session.call("GET", f"/v1/jobs/{number}"), source) if may_read else NOTHING
     beginning = {} if from_start else {"tail": SHOWN_LINES if read.typed and tail is None else tail or 0}
-    return stay(session, number, given, rank, beginning, True, read)
+    session.master().reach()
+    with Signals() as signals:
+        return stay(session, signals, number, given, Part(rank, beginning), True, read)

@@ -13,21 +13,28 @@ from mgpu.cli.signals import Signals
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import JobStream
 from mgpu.client.stdin import Stdin
-from mgpu.lean_typing import Any
+from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.jobs import ACTIVE
+
+
+class Part(NamedTuple):
+    """Of a job's output, as JobStream has them."""
+
+    rank: int | None = None
+    beginning: Mapping[str, Any] | None = None
 
 
 def stay(
     session: Session,
+    signals: Signals,
     job_id: int | str,
     options: Mapping[str, str | bool],
-    rank: int | None = None,
-    beginning: Mapping[str, Any] | None = None,
+    part: Part,
     joins: bool = False,
     given: Given = NOTHING,
 ) -> int:
-    """The exit status; raises MasterError. `options` as of Follower; `rank`, `beginning`: what of its output, as of
-    JobStream; `joins`: it was not this command that submitted it; `given`: what it is to read."""
+    """The exit status; raises MasterError. `signals` are caught already; `options` as of Follower; `part`: what of its
+    output; `joins`: it was not this command that submitted it; `given`: what it is to read."""
     terminal, stdin = None, None
     if given.typed:
         from mgpu.cli.terminal import Terminal
@@ -37,24 +44,21 @@ def stay(
     elif given.input:
         stdin = Stdin(given.descriptor, again=given.again)
     master = session.master()
-    if joins:
-        master.reach()
-    with Signals() as signals:
-        waits_in_sight = os.isatty(2) and not options.get("quiet")
-        wishes = ("session", "prospects") if waits_in_sight else ("session",)
-        stream = JobStream(master, job_id, rank, beginning=beginning, wishes=wishes)
-        stream.stdin = stdin
-        follower = Follower(master, job_id, options, signals, stream, joins, terminal)
-        if session.status_file is None:
-            return follower.run()
-        session.status_file.begun(follower.job)
-        try:
-            status = follower.run()
-        except MasterError as error:
-            session.status_file.tell(follower.job, error.exit_code, error.as_json())
-            raise
-        session.status_file.tell(follower.job, status, why_left(follower, status))
-        return status
+    waits_in_sight = os.isatty(2) and not options.get("quiet")
+    wishes = ("session", "prospects") if waits_in_sight else ("session",)
+    stream = JobStream(master, job_id, part.rank, beginning=part.beginning, wishes=wishes)
+    stream.stdin = stdin
+    follower = Follower(master, job_id, options, signals, stream, joins, terminal)
+    if session.status_file is None:
+        return follower.run()
+    session.status_file.begun(follower.job)
+    try:
+        status = follower.run()
+    except MasterError as error:
+        session.status_file.tell(follower.job, error.exit_code, error.as_json())
+        raise
+    session.status_file.tell(follower.job, status, why_left(follower, status))
+    return status
 
 
 def why_left(follower: Follower, status: int) -> dict[str, str] | None:

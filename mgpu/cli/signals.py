@@ -17,8 +17,12 @@ CAUGHT = (*ENDING, *PASSED_ON)
 NOTED = (*CAUGHT, signal.SIGWINCH, signal.SIGCONT)
 
 
-def _noted(_number: int, _frame: FrameType | None) -> None:
-    """The wake-up pipe holds the number; nothing else is to be done at this moment."""
+class Raised(Exception):
+    """One of the signals came."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class Signals:
@@ -26,6 +30,7 @@ class Signals:
 
     def __init__(self, numbers: Sequence[int] = NOTED) -> None:
         self._numbers = numbers
+        self._raising: Sequence[int] = ()
 
     def __enter__(self) -> Signals:
         self.fd, self._write_end = os.pipe()
@@ -35,7 +40,7 @@ class Signals:
         self._before: dict[int, Any] = {}
         for number in self._numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, _noted)
+                self._before[number] = signal.signal(number, self._arrive)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -45,35 +50,25 @@ class Signals:
         os.close(self.fd)
         os.close(self._write_end)
 
+    def _arrive(self, number: int, _frame: FrameType | None) -> None:
+        """The wake-up pipe holds the number; of those that only wait there, nothing is to be done at this moment."""
+        if number in self._raising:
+            self._raising = ()  # whoever handles the first is not cut short by a second one
+            raise Raised(number)
+
+    @contextmanager
+    def raising(self, numbers: Sequence[int] = ENDING) -> Iterator[None]:
+        """While entered, the first of these is raised: for what is waited for in one piece. They are caught before and
+        after, so none can fall in between."""
+        self._raising = numbers
+        try:
+            yield
+        finally:
+            self._raising = ()
+
     def take(self) -> list[int]:
         """The signals since the last call."""
         try:
             return [number for number in os.read(self.fd, 256) if number in self._numbers]
         except BlockingIOError:
             return []
-
-
-class Raised(Exception):
-    """One of the signals came."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-@contextmanager
-def raising() -> Iterator[None]:
-    """While entered, these signals raise Raised: for what is waited for in one piece."""
-
-    def arrive(number: int, _frame: FrameType | None) -> None:
-        raise Raised(number)
-
-    before = {number: signal.getsignal(number) for number in CAUGHT}
-    try:
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, arrive)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

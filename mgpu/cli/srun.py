@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 
 from mgpu.cli.follower import LIMITS
-from mgpu.cli.foreground import stay
+from mgpu.cli.foreground import Part, stay
 from mgpu.cli.given import NOTHING, Given, given_by, misses_a_terminal
 from mgpu.cli.session import Session, bad_request
-from mgpu.cli.signals import LEAVING, Raised, raising
+from mgpu.cli.signals import LEAVING, Raised, Signals
 from mgpu.cli.sink import check_pattern
 from mgpu.cli.submission import bring, prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
@@ -106,18 +106,19 @@ def follow(session: Session, prepared: Prepared, read: Given = NOTHING) -> int:
     master = session.master()
     master.log_in()
     bring(session, prepared)  # no job is queued yet: a signal just ends it
-    try:
-        with raising():
-            job_id, created = send(session, prepared)
-    except Raised as error:
-        return not_answered(master.location.endpoint, prepared.body, error.number)
-    return stay(session, job_id, options, rank, None, not created, read._replace(again=not created))
+    with Signals() as signals:  # from here on: no moment may be left in which one would end us alone, and not the job
+        try:
+            with signals.raising():
+                job_id, created = send(session, prepared)
+        except Raised as error:
+            return not_answered(master.location.endpoint, prepared.body, error.number, signals)
+        return stay(session, signals, job_id, options, Part(rank), not created, read._replace(again=not created))
 
 
-def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int) -> int:
+def not_answered(endpoint: http.Endpoint, body: dict[str, Any], number: int, signals: Signals) -> int:
     """A signal came before the answer did; the exit status. The job is taken back, unless one merely leaves it."""
     try:
-        with raising():
+        with signals.raising():
             taken = number not in LEAVING and take_back(endpoint, body)
     except Raised:
         taken = False

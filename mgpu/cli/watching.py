@@ -14,7 +14,7 @@ from collections.abc import Callable
 from mgpu import clock
 from mgpu.cli.screen import Screen, can_be_drawn_on
 from mgpu.cli.session import Session
-from mgpu.cli.signals import Raised, Signals, raising
+from mgpu.cli.signals import CAUGHT, Raised, Signals
 from mgpu.cli.text import colourful
 from mgpu.client.http import UNREADABLE, MasterError
 from mgpu.client.master import Master
@@ -54,7 +54,7 @@ class Watching:
     def run(self) -> int:
         """Until a signal ends it: 130 after ^C. Raises MasterError when there is nothing to show to begin with."""
         try:
-            with raising(), Signals((signal.SIGWINCH,)) as signals:
+            with Signals((*CAUGHT, signal.SIGWINCH)) as signals, signals.raising(CAUGHT):
                 self._take(self._chosen(self._session.call("GET", self._path)))
                 if self._session.json or not can_be_drawn_on():
                     self._go_on(signals, self._print_news)

@@ -63,12 +63,20 @@ class MasterError(Exception):
         self.hint = hint
         self.exit_code = EXIT_CODES.get(code, 1) if exit_code is None else exit_code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Also one that a worker process has raised reaches the program that it works for."""
+        return _again, (type(self), self.args), self.__dict__
+
     @property
     def told(self) -> str:
         return advised(self.message, self.hint)
 
     def as_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+def _again(kind: type[MasterError], words: tuple[str, ...]) -> MasterError:
+    return kind.__new__(kind, *words)
 
 
 def advised(message: str, hint: str) -> str:

@@ -16,7 +16,7 @@ from mgpu.sdk.asking import AnyJob, Command, WithOptions
 from mgpu.sdk.client import Client, Seconds, seconds_of
 from mgpu.sdk.ending import Limit, ended_of
 from mgpu.sdk.following import Followed, Lines, Since, beginning_at
-from mgpu.sdk.running import follow_to_the_end
+from mgpu.sdk.running import follow_to_the_end, given
 from mgpu.sdk.values import (
     Completed,
     Job,
@@ -100,12 +100,13 @@ class AsyncClient:
         """See Client.run."""
         own = ThreadPoolExecutor(1, "mgpu-run")
         try:
-            begun = self._in_thread(own, self._client.begin, command, args, input is not None, options)
+            how = given(input, capture_output, seconds_of(timeout))
+            begun = self._in_thread(own, self._client.begin, command, args, how, options)
             job, followed = await self._or_no_job(begun)
-            limit_s = seconds_of(timeout)
-            ends = self._in_thread(own, follow_to_the_end, self._client, followed, job, input, capture_output, limit_s)
+            ends = self._in_thread(own, follow_to_the_end, self._client, followed, job, how)
             try:
-                completed = await asyncio.wrap_future(ends)
+                # what has not begun there yet could be cancelled unseen, and nobody would end the job
+                completed = await asyncio.shield(asyncio.wrap_future(ends))
             except asyncio.CancelledError:
                 followed.stop()  # and that cancels the job
                 raise

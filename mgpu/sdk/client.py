@@ -23,7 +23,7 @@ from mgpu.sdk import asking, keywords
 from mgpu.sdk.asking import AnyJob, Command
 from mgpu.sdk.ending import Limit, ended_of
 from mgpu.sdk.following import Followed, Lines, Since, beginning_at
-from mgpu.sdk.running import follow_to_the_end
+from mgpu.sdk.running import How, follow_to_the_end, given
 from mgpu.sdk.values import (
     Completed,
     Job,
@@ -166,33 +166,32 @@ class Client:
         stdin. `timeout`: seconds, with the time that it waits for GPUs; then it is cancelled, and TimeoutError raised.
         `check`: JobFailed is raised unless it COMPLETED. Whatever else ends this call before the job has (^C, say)
         cancels the job."""
-        job, followed = self.begin(command, args, input is not None, options)
-        completed = follow_to_the_end(self, followed, job, input, capture_output, seconds_of(timeout))
+        how = given(input, capture_output, seconds_of(timeout))
+        job, followed = self.begin(command, args, how, options)
+        completed = follow_to_the_end(self, followed, job, how)
         if check and not completed.job.succeeded:
             raise JobFailed(completed.job, completed)
         return completed
 
     def begin(
-        self, command: Command, args: Iterable[object], reads: bool, options: Mapping[str, Any]
+        self, command: Command, args: Iterable[object], how: How, options: Mapping[str, Any]
     ) -> tuple[Submitted, Followed]:
-        """The first half of `run`. `reads`: it is given a stdin."""
+        """The first half of `run`."""
         told = dict(options)
         request_id, key = told.pop("request_id", None), told.pop("key", None)
         made = asking.prepared("srun", command, args, told, request_id, key)
-        if reads:
+        if how.input is not None:
             made.body["options"]["input"] = "pipe"
+        job = None
         try:
             job = self._send(made)
-        except MasterError:
-            raise
-        except BaseException:
-            take_back(self.location.endpoint, made.body)
-            raise
-        try:
             return job, self.follow(job.job_id, {}, {}, session=True)
-        except BaseException:
-            with suppress(MasterError):
-                self.cancel(job)
+        except BaseException as error:
+            if job is not None:
+                with suppress(MasterError):
+                    self.cancel(job)
+            elif not isinstance(error, MasterError):
+                take_back(self.location.endpoint, made.body)
             raise
 
     def _send(self, made: Prepared) -> Submitted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from contextlib import closing, suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mgpu import clock
 from mgpu.client.http import MasterError
@@ -18,27 +18,41 @@ class Canceller(Protocol):
     def cancel(self, *jobs: Any) -> Any: ...
 
 
+class How(NamedTuple):
+    """What it is given to read; whether its output is kept; how long it may take."""
+
+    input: bytes | None
+    capture: bool
+    timeout_s: float | None
+
+
+def given(input: bytes | None, capture: bool, timeout_s: float | None) -> How:
+    """Before anything is queued: raises TypeError or ValueError for what can be none of these."""
+    if isinstance(input, str):
+        raise TypeError("input: a job reads bytes, so give it bytes: input=text.encode()")
+    read = None if input is None else bytes(memoryview(input))
+    return How(read, capture, None if timeout_s is None else float(timeout_s))
+
+
 def follow_to_the_end(
     client: Canceller,
     followed: Followed,
     job: Submitted,
-    input: bytes | None,
-    capture: bool,
-    timeout_s: float | None,
+    how: How,
 ) -> Completed:
     """Raises TimeoutError. Whatever ends this before the job has ended cancels that."""
-    sinks = Sinks(capture)
-    with closing(followed), tempfile.TemporaryFile() as given:
-        if input is not None:
-            given.write(input)
-            given.seek(0)
-            followed.give(Stdin(given.fileno(), again=not job.created))
-        try:
-            ended = _end(followed, job, sinks, timeout_s)
-        except BaseException:
-            with suppress(MasterError):  # it has ended just now, or nobody is there to be told
-                client.cancel(job.job_id)
-            raise
+    try:
+        sinks = Sinks(how.capture)
+        with closing(followed), tempfile.TemporaryFile() as file:
+            if how.input is not None:
+                file.write(how.input)
+                file.seek(0)
+                followed.give(Stdin(file.fileno(), again=not job.created))
+            ended = _end(followed, job, sinks, how.timeout_s)
+    except BaseException:
+        with suppress(MasterError):  # it has ended just now, or nobody is there to be told
+            client.cancel(job.job_id)
+        raise
     return Completed(ended, ended.exit_status, sinks.kept("stdout"), sinks.kept("stderr"))
 
 

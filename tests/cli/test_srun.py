@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -291,6 +292,57 @@ def test_a_signal_before_the_submission_is_answered(
     assert process.returncode == status
     assert len(peer.bodies("POST", "/v1/cancel")) == cancelled
     assert (b"the job may be queued" in err) is (not cancelled)
+
+
+# The command line, with a SIGTERM so many lines of code after the master's answer.
+ENDED_AFTER = """
+import os, signal, sys
+
+left = int(sys.argv.pop(1))
+
+def count(frame, event, argument):
+    global left
+    left -= event == "line"
+    if left < 0:
+        sys.settrace(None)
+        os.kill(os.getpid(), signal.SIGTERM)
+    return count
+
+def answered(frame, event, argument):
+    if event == "return":
+        sys.settrace(lambda *_call: count)
+        frame.f_back.f_trace = count
+    return answered
+
+def await_answer(frame, event, argument):
+    return answered if frame.f_code.co_name == "send" and "submission" in frame.f_code.co_filename else None
+
+sys.settrace(await_answer)
+from mgpu.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("lines", range(0, 120, 10))
+def test_no_moment_is_left_in_which_a_signal_ends_srun_and_not_the_job(peer: Peer, lines: int) -> None:
+    peer.streams = [[state("PENDING"), after(peer, "POST", "/v1/cancel"), end("CANCELLED", detail="by alice")]]
+    argv = [sys.executable, "-c", ENDED_AFTER, str(lines), "srun", "prog"]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(argv, env=environ, capture_output=True, timeout=60, check=False)
+    assert (ran.returncode, len(peer.bodies("POST", "/v1/cancel"))) == (143, 1), ran.stderr
+
+
+def test_what_is_meant_for_the_job_waits_until_it_is_queued(peer: Peer, mgpu_process: Callable) -> None:
+    peer.answers["POST", "/v1/jobs"] = hold = threading.Event()
+    peer.answers["POST", "/v1/signal"] = {"signalled": [17], "errors": []}
+    peer.streams = [[state("RUNNING"), after(peer, "POST", "/v1/signal"), end("COMPLETED", exit_code=0)]]
+    process = mgpu_process("srun", "prog")
+    peer.wait_for("POST", "/v1/jobs")
+    process.send_signal(signal.SIGUSR1)
+    peer.answers["POST", "/v1/jobs"] = (201, {"job_id": 17, "notices": []}, {})
+    hold.set()  # the answer was lost: it is asked for again
+    process.communicate(timeout=60)
+    assert (process.returncode, peer.bodies("POST", "/v1/signal")[0]["signal"]) == (0, "10")
 
 
 def test_who_waits_for_output_alone_can_be_ended(peer: Peer, mgpu_process: Callable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mgpu import Client, MasterError, NoMaster, Refused
+from mgpu import Client, Job, JobFailed, MasterError, NoMaster, Refused
 from mgpu.core.model import CommandForm, JobId, JobState
 from tests.api.conftest import Served
 
@@ -280,3 +281,12 @@ def test_an_answer_of_another_form_is_an_error_of_ours(peer: Any) -> None:
         for ask in (lambda: client.job(17), client.nodes):
             with pytest.raises(MasterError, match="not the form"):
                 ask()
+
+
+def test_errors_come_whole_out_of_worker_processes() -> None:
+    missing = MasterError("not_found", "no such job", "look", 7)
+    ended = Job.of({"job_id": 17, "state": "FAILED", "exit_code": 3})
+    for error in (missing, NoMaster("gone", "wait", cut=True), JobFailed(ended), Refused([1], [missing])):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (type(error), str(error))
+        assert repr(vars(again)) == repr(vars(error))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,26 @@ def test_its_output_is_kept_and_its_failure_raised(peer: Peer) -> None:
     assert failed.value.completed is not None
     assert failed.value.completed.stderr == b"err"
     assert peer.bodies("POST", "/v1/cancel") == []
+
+
+@pytest.mark.parametrize("wrong", [{"input": "text"}, {"input": 3}, {"timeout": "5 minutes"}, {"timeout": object()}])
+def test_what_cannot_be_meant_is_told_before_a_job_is_queued(peer: Peer, wrong: dict[str, Any]) -> None:
+    async def run() -> None:
+        async with AsyncClient(peer.path) as client:
+            await client.run(["prog"], **wrong)
+
+    with Client(peer.path) as client, pytest.raises((TypeError, ValueError)):
+        client.run(["prog"], **wrong)
+    with pytest.raises((TypeError, ValueError)):
+        asyncio.run(run())
+    assert peer.bodies("POST", "/v1/jobs") == []
+
+
+def test_one_whose_input_has_no_room_here_is_cancelled(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    with Client(peer.path) as client, pytest.raises(FileNotFoundError):
+        client.run(["prog"], input=b"x")
+    assert peer.wait_for("POST", "/v1/cancel")["ids"] == [17]
 
 
 def test_one_that_takes_too_long_is_cancelled(peer: Peer) -> None:
