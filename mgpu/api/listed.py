@@ -71,8 +71,9 @@ class Listed:
 
     async def serve(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         wanted, also = jobs.parse_filter(request.query, caller), jobs.parse_also(request.query)
+        brief = request.query.get("brief") == "1"
         packed = "deflate" in request.headers.get("Accept-Encoding", "")
-        asked = None if any(also) else self._listing.asked(caller, wanted, packed)
+        asked = None if any(also) else self._listing.asked(caller, wanted, packed, brief)
         if asked is not None:
             body = self._listing.kept(asked) or await self._making.join(asked)
             return await _in_pieces(request, body, {"Content-Encoding": "deflate"} if packed else {})

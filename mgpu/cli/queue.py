@@ -30,6 +30,8 @@ WITH_NODES = Option("--with-nodes", "", "The nodes too, under the jobs: total, f
 def queue(session: Session, /, start: bool, with_nodes: bool, **given: Any) -> int:
     """List the jobs that wait or run; --start tells who is next."""
     wanted = query(given)
+    if not session.json:
+        wanted["brief"] = "1"
     lines = expected_lines if start else queue_lines
     if start:
         path = with_query("/v1/jobs", scope="active", start="1", **{**wanted, "states": "PENDING"})

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
 from operator import attrgetter
+from typing import NamedTuple
 
 from mgpu import clock
 from mgpu.core.model import JobId
@@ -34,7 +35,14 @@ _READ_AT_ONCE = 500  # jobs: what they are made of takes several times the memor
 _TOGETHER = 8  # bits of a job's number: rows that are packed together differ in these alone
 _MOST_ANSWERS = 16  # kept until something changes
 
-Asked = tuple[Sight, JobFilter, bool]  # whether it may be packed
+
+class Asked(NamedTuple):
+    """`packed`: it may be; `brief`: of each what a table of the queue shows, no more."""
+
+    sight: Sight
+    wanted: JobFilter
+    packed: bool = False
+    brief: bool = False
 
 
 class Listing:
@@ -54,13 +62,13 @@ class Listing:
         self._answers: dict[Asked, bytes] = {}
         self._packers: dict[Asked, Packer] = {}
 
-    def asked(self, caller: Caller, wanted: JobFilter, packed: bool) -> Asked | None:
+    def asked(self, caller: Caller, wanted: JobFilter, packed: bool, brief: bool = False) -> Asked | None:
         """None = it is for the store to find."""
         if wanted.scope != "active" or wanted.named or wanted.ids or wanted.gone:
             return None
         if wanted.since is not None or wanted.until is not None:
             return None
-        return sight_of(self._context, caller), wanted, packed
+        return Asked(sight_of(self._context, caller), wanted, packed, brief)
 
     def kept(self, asked: Asked) -> bytes | None:
         """The answer, if it was made already and is true now. At once."""
@@ -182,16 +190,17 @@ class Listing:
     # --- what is told -----------------------------------------------------------------------------------------------
 
     def _body(self, asked: Asked) -> bytes:
-        sight, wanted, packed = asked
-        allowed = sight.may_ask(wanted)
+        sight = asked.sight
+        allowed = sight.may_ask(asked.wanted)
+        text = Row.brief if asked.brief else Row.text
         rows = [] if allowed is None else chosen(self._rows.values(), allowed)
 
         def texts(rows: Iterable[Row]) -> list[bytes]:
             if sight.privacy == "full":
-                return [row.text("full") for row in rows]
-            return [row.text("full" if sight.sees(row.uid) else sight.privacy) for row in rows]
+                return [text(row, "full") for row in rows]
+            return [text(row, "full" if sight.sees(row.uid) else sight.privacy) for row in rows]
 
-        if not packed:
+        if not asked.packed:
             return _BEFORE + _BETWEEN.join(texts(rows)) + _AFTER
         packer = self._packers.get(asked)
         if packer is None:

@@ -37,8 +37,12 @@ def waiting_for(tried: str, wait: Wait) -> str:
     return f"{wait.detail}; last try: {tried}" if tried else wait.detail
 
 
+AFTER_BRIEF = "kind"  # what stands before it is all that a table of the queue shows
+
+
 def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
-    """`parts` are those of the current attempt. A job that waits has no allocation, whatever it had before."""
+    """`parts` are those of the current attempt. A job that waits has no allocation, whatever it had before. What a
+    table of the queue shows comes first, until AFTER_BRIEF."""
     pending = value.state is JobState.PENDING
     parts = () if pending else parts
     shape = shape_of(value.spec.request)
@@ -60,7 +64,9 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "allocation": [allocation(part) for part in parts],
         "detail": waiting_for(value.detail, waits) if waits else value.detail,
         "failed_rank": _failed_rank(value, parts),
-        "kind": value.spec.kind.value,
+        "idle_since": moment(job_idle_since(parts)) if value.state is JobState.RUNNING else None,
+        **_array(value),
+        AFTER_BRIEF: value.spec.kind.value,
         "partition": value.spec.request.partition,
         "cpus_per_task": value.spec.request.cpus,
         "mem_mib": value.spec.request.host_memory_mib,
@@ -75,8 +81,6 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
         "held": value.held,
         "dependency": render_dependency(value.spec.dependency) if value.spec.dependency else "",
         "begin": moment(value.not_before) if pending and value.not_before > 0 else None,
-        "idle_since": moment(job_idle_since(parts)) if value.state is JobState.RUNNING else None,
-        **_array(value),
         **_tree(value.spec.tree),
     }
 

@@ -17,6 +17,7 @@ from mgpu.store.tables import written_out
 
 _HOLE = secrets.token_hex(16)  # stands for what the plan says of a job; no user can have it in a name
 _HOLE_TEXT = json.dumps(_HOLE).encode()
+_REST = f', "{render.AFTER_BRIEF}": '.encode()  # not within a string, where a quote has a backslash before it
 _NOBODY = -1
 
 Said = tuple[bytes, bytes]  # reason and detail, as JSON
@@ -81,6 +82,11 @@ class Row:
             return False
         self.said, self._words = said, ""
         return True
+
+    def brief(self, privacy: Privacy) -> bytes:
+        """Of `text`, what a table of the queue shows."""
+        text = self.text(privacy)
+        return text[: text.index(_REST)] + b"}"
 
     def text(self, privacy: Privacy) -> bytes:
         """For those who see all of it ("full") or, `privacy:` being what it is, a part."""

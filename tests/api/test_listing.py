@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from mgpu.api.listed import Together
+from mgpu.cli.queue import queue_lines
 from mgpu.client import http
 from mgpu.core.model import AttemptState, JobId, JobState
 from mgpu.core.plan import Wait
@@ -82,7 +83,8 @@ def change(served: Served, dice: random.Random) -> None:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("privacy", ["full", "names", "none"])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_says_what_the_store_says(served: Served, privacy: str, seed: int) -> None:
+def test_it_says_what_the_store_says(served: Served, privacy: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mgpu.cli.queue.clock.now", lambda: 100.0)
     served.restart_shared(privacy=privacy)
     kept = listing.Listing(served.context)
     dice = random.Random(seed)
@@ -95,6 +97,9 @@ def test_it_says_what_the_store_says(served: Served, privacy: str, seed: int) ->
                 found = kept.kept(asked) or kept.answer(asked)
                 assert json.loads(found) == jobs.list_jobs(served.context, caller, wanted)
                 assert kept.kept(asked) == found
+                brief = json.loads(kept.answer(asked._replace(brief=True)))
+                assert queue_lines(brief) == queue_lines(json.loads(found))
+                assert len(json.dumps(brief)) < len(found) or not brief["jobs"]
 
 
 def test_what_is_asked_otherwise_is_for_the_store(served: Served) -> None:

@@ -52,7 +52,7 @@ def test_queue(peer: Peer, mgpu: Callable) -> None:
     peer.answers["GET", "/v1/jobs"] = {"jobs": JOBS}
     assert mgpu("queue") == (0, QUEUE, "")
     assert mgpu("queue", "--me", "--states", "pending,failed", "-w", "n1", "-p", "x").out == QUEUE
-    assert peer.paths()[0] == "/v1/jobs?scope=active"
+    assert peer.paths()[0] == "/v1/jobs?scope=active&brief=1"
     assert peer.paths()[1].startswith("/v1/jobs?scope=all&") and "states=PENDING%2CFAILED" in peer.paths()[1]
 
 

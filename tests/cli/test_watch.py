@@ -172,7 +172,7 @@ def test_a_stop_gives_the_terminal_back_meanwhile(peer: Peer, seen: Callable[...
 
 
 def test_what_is_wrong_from_the_start_is_told_as_without_it(peer: Peer, mgpu: Callable) -> None:
-    assert mgpu("queue", "--watch") == (1, "", "mgpu: no /v1/jobs?scope=active: look\n")
+    assert mgpu("queue", "--watch") == (1, "", "mgpu: no /v1/jobs?scope=active&brief=1: look\n")
     peer.answers["GET", "/v1/nodes"] = {"nodes": []}
     assert mgpu("nodes", "gpu99", "-i", "3") == (1, "", "mgpu: there is no node 'gpu99': mgpu nodes lists them\n")
     assert mgpu("nodes", "-i", "0").status == 2
