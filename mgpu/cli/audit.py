@@ -7,6 +7,7 @@ from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import table
 from mgpu.client.http import with_query
+from mgpu.client.option import FROM_1
 from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any
 from mgpu.wording.figures import local_time
@@ -27,7 +28,7 @@ Examples:
     Option("-w --node", "NAME", "About this node."),
     Option("--since", "TIME", "From then on: 2h, 7days, 08:00, yesterday, 2026-12-01, 2026-12-01T08:00."),
     Option("--refused", "", "What was not allowed, alone."),
-    Option("-n --limit", "N", "At most so many, the newest (100).", least=1),
+    Option("-n --limit", "N", "At most so many, the newest (100).", whole=FROM_1),
     examples=EXAMPLES,
 )
 def audit(

@@ -10,8 +10,9 @@ import click
 
 import mgpu
 from mgpu.cli.session import bad_request
-from mgpu.cli.syntax import GLOBAL_OPTIONS, MOST_NUMBER, Argument, Command, Group, Option, Reading, by_flag, split
+from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option, Reading, by_flag, split
 from mgpu.client.http import MasterError
+from mgpu.numeral import numeral
 
 
 class UsageError(MasterError):
@@ -71,11 +72,24 @@ def _version(context: click.Context, _option: click.Parameter, value: bool) -> N
         context.exit()
 
 
+class _Whole(click.types.IntParamType):
+    """A whole number. Not click's own: its help would have the bound of all numbers behind each."""
+
+    def __init__(self, whole: range) -> None:
+        self._whole = whole
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = numeral(str(value))
+        if number is None or number not in self._whole:
+            self.fail(f"{value!r} is no whole number from {self._whole[0]} to {self._whole[-1]}", param, ctx)
+        return number
+
+
 def _option(option: Option, **more: Any) -> click.Option:
     names = [*option.flags, option.key]
     if not option.metavar:
         return click.Option(names, is_flag=True, default=False, help=option.help, **more)
-    kind = click.STRING if option.least is None else click.IntRange(option.least, MOST_NUMBER)
+    kind = click.STRING if option.whole is None else _Whole(option.whole)
     return click.Option(
         names, metavar=option.metavar, type=kind, multiple=option.repeated, help=option.help, default=None, **more
     )

@@ -12,6 +12,7 @@ from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client import http, start
 from mgpu.client.hearing import silent_for_s
 from mgpu.client.http import MasterError
+from mgpu.client.option import FROM_1
 from mgpu.client.relay import relay
 from mgpu.lean_typing import Any
 
@@ -24,7 +25,7 @@ Example, on another machine, whose ssh runs it here:
 @command(
     Argument("mark", "WORD"),
     Option("--no-start", "", "Start no master if none runs."),
-    Option("--silence", "S", "End when nothing has come from the client's machine for S seconds.", least=1),
+    Option("--silence", "S", "End when nothing has come from the client's machine for S seconds.", whole=FROM_1),
     has_json=False,
     examples=EXAMPLES,
 )

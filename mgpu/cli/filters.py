@@ -7,6 +7,7 @@ import os
 from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import Option
 from mgpu.client.http import quote
+from mgpu.client.option import FROM_1
 from mgpu.client.states import written_out
 from mgpu.lean_typing import Any
 from mgpu.users import user_name
@@ -19,7 +20,7 @@ FILTERS = [
     Option("--name", "NAME", "With this name."),
 ]
 NODE = Option("-w --nodelist", "NODE", "On this node.", key="node")
-LIMIT = Option("-n --limit", "N", "At most so many (100).", least=1)
+LIMIT = Option("-n --limit", "N", "At most so many (100).", whole=FROM_1)
 
 
 def query(given: dict[str, Any]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from mgpu.cli.text import say
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import STDERR, STDOUT, Event, JobStream, Output
 from mgpu.client.master import Master
+from mgpu.client.option import FROM_0, FROM_1
 from mgpu.client.output import Pieces
 from mgpu.client.zone import own_zone
 from mgpu.lean_typing import Any, NamedTuple
@@ -22,8 +23,8 @@ from mgpu.wording.jobs import ending
 
 MOST_FOLLOWED = 50  # at once: each has a connection of its own
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
-TAIL = Option("-n --tail", "N", "Begin N lines before the end, of each rank, stdout and stderr.", least=0)
-RANK = Option("--rank", "R", "Of this rank alone.", least=0)
+TAIL = Option("-n --tail", "N", "Begin N lines before the end, of each rank, stdout and stderr.", whole=FROM_0)
+RANK = Option("--rank", "R", "Of this rank alone.", whole=FROM_0)
 EXAMPLES = """
 Examples:
   mgpu logs 17                what there is: stdout on stdout, stderr on stderr
@@ -64,7 +65,7 @@ class Interrupted(Exception):
     Option("--since", "TIME", "What came since then, to some seconds: 10m, 1h30m, 16:00, 2026-12-01T08:00."),
     RANK,
     Option("--stderr", "", "The stderr alone, on our stdout.", key="only_stderr"),
-    Option("--attempt", "K", "Of this attempt (default: the last).", least=1),
+    Option("--attempt", "K", "Of this attempt (default: the last).", whole=FROM_1),
     Option("-l --label", "", "Begin each line with its rank; of several jobs, with job and rank."),
     has_json=False,
     examples=EXAMPLES,

@@ -11,6 +11,7 @@ from mgpu.cli.session import Session, bad_request, check_name
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError, NoMaster
+from mgpu.client.option import FROM_0, PORTS
 from mgpu.config.added import Added
 from mgpu.config.added import changing as change_added
 from mgpu.config.writing import yaml_text
@@ -31,9 +32,9 @@ Examples:
     Option("--hostname", "NAME", "What ssh is asked for, if not NODE."),
     Option("--ip", "ADDRESS", "Where to connect to, if not what ssh would take."),
     Option("--user", "LOGIN", "Account there; default: as ssh has it."),
-    Option("--port", "N", "Port of its sshd; default: as ssh has it.", least=1),
+    Option("--port", "N", "Port of its sshd; default: as ssh has it.", whole=PORTS),
     Option("--identity-file", "FILE", "Private key; default: as ssh has it."),
-    Option("--gpu-count", "N", "How many GPUs should be there.", least=0),
+    Option("--gpu-count", "N", "How many GPUs should be there.", whole=FROM_0),
     Option("--gpu-type", "TYPE", "For --gpu-type of jobs."),
     Option("--partition", "NAME", "Its partition."),
     examples=ADD_EXAMPLES,

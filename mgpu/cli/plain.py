@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mgpu.cli.syntax import GLOBAL_OPTIONS, MOST_NUMBER, Argument, Command, Group, Option, Reading, by_flag, split
+from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option, Reading, by_flag, split
 from mgpu.lean_typing import Any
 from mgpu.numeral import numeral
 
@@ -76,12 +76,12 @@ def _take_option(rest: list[str], options: Mapping[str, Option], told: dict[str,
     if option.repeated:
         told[option.key] = (*told.get(option.key, ()), text)
     else:
-        told[option.key] = text if option.least is None else _whole_number(text, option.least)
+        told[option.key] = text if option.whole is None else _whole_number(text, option.whole)
 
 
-def _whole_number(text: str, least: int) -> int:
+def _whole_number(text: str, whole: range) -> int:
     number = numeral(text)
-    if number is None or not least <= number <= MOST_NUMBER:
+    if number is None or number not in whole:
         raise NotPlain
     return number
 

@@ -64,6 +64,12 @@ class Session:
             self._location = place
         return self._location
 
+    def stay_with_its_master(self) -> None:
+        """From now on that one is meant which has answered, whatever configuration it comes to: what this command asks
+        of it may give it another. Raises MasterError."""
+        place = self.location()
+        self._location = place._replace(endpoint=place.endpoint._replace(config=None))
+
     def named_master(self) -> str:
         """Where this command, or a variable, says that the master is. Raises MasterError."""
         if any(self.master_at):

@@ -11,8 +11,6 @@ from mgpu.lean_typing import Any
 
 __all__ = ["Option", "by_flag"]  # which commands take from here, beside what is of the command line alone
 
-MOST_NUMBER = 999_999_999  # 31 years in seconds, and more than there are jobs, lines or ports: no clock breaks at it
-
 
 class Argument:
     """`nargs`: 1, "?" = it may be left out, "*" = any number, as a tuple."""

@@ -8,6 +8,7 @@ import sys
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import say
+from mgpu.client.option import PORTS_OR_0
 from mgpu.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SWITCH_S = 0.0005  # from a thread that reads what a job writes to the one that 
     Option("--theme", "NAME", f"Its colours: {', '.join(THEMES)} (as with NO_COLOR)."),
     Option("--no-mouse", "", "Leaves the mouse to the terminal: it selects text as ever."),
     Option("--web", "", "In a browser, on this machine and for you alone."),
-    Option("--port", "P", "--web: at this port, instead of any that is free. Else of the master.", least=0),
+    Option("--port", "P", "--web: at this port, instead of any that is free. Else of the master.", whole=PORTS_OR_0),
     Option("--host", "ADDRESS", "--web: at this loopback address. Else of the master."),
     has_json=False,
     examples=EXAMPLES,

@@ -6,13 +6,14 @@ import gc
 
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option
+from mgpu.client.option import FROM_1
 from mgpu.lean_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WATCH = Option("--watch", "", "Look again and again, until ^C.")
-EVERY = Option("-i --iterate", "SECONDS", "--watch, so often (2).", least=1)
+EVERY = Option("-i --iterate", "SECONDS", "--watch, so often (2).", whole=FROM_1)
 USUAL_S = 2
 
 

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from mgpu.lean_typing import Any
 
+BOUND = 10**9  # 31 years in seconds, and more than there are jobs or lines: no clock breaks below it
+FROM_0 = range(BOUND)
+FROM_1 = range(1, BOUND)
+PORTS = range(1, 65536)
+PORTS_OR_0 = range(65536)  # 0 = any that is free
+
 
 class Option:
-    """`flags`: "-G --gpus"; `metavar` "" = a switch. `key`: its name in the function, else the last flag's. `least`: it
-    is a whole number, no less than that. `bare`: its value when none is attached, as in Slurm's -I[s]; a whole number
+    """`flags`: "-G --gpus"; `metavar` "" = a switch. `key`: its name in the function, else the last flag's. `whole`: it
+    is a whole number, one of these. `bare`: its value when none is attached, as in Slurm's -I[s]; a whole number
     behind it is its value as well, unless its metavar stands in brackets."""
 
     def __init__(
@@ -19,7 +25,7 @@ class Option:
         help: str,
         *,
         key: str = "",
-        least: int | None = None,
+        whole: range | None = None,
         repeated: bool = False,
         bare: str = "",
     ) -> None:
@@ -27,7 +33,7 @@ class Option:
         self.metavar = metavar
         self.help = help
         self.key = key or self.flags[-1].lstrip("-").replace("-", "_")
-        self.least = least
+        self.whole = whole
         self.repeated = repeated
         self.bare = bare
 

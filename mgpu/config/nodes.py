@@ -197,12 +197,13 @@ def _first(values: list[str]) -> str:
 
 def _node(entry: NodeDefaults, name: str, beside: Mapping[str, str]) -> NodeConfig:
     hostname = beside["hostname"] or name
+    here = entry.connection == "local" and not beside["hostname"]  # its name need not be one that anybody resolves
     ssh = entry.ssh
     return NodeConfig(
         name=NodeName(name),
         connection=entry.connection,
         ssh=SshSettings(
-            host=beside["ip"] or hostname,
+            host=beside["ip"] or ("localhost" if here else hostname),
             port=ssh.port,
             user=ssh.user,
             identity_file=ssh.identity_file,

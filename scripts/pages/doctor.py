@@ -53,8 +53,8 @@ def _rows(call: ast.Call, status: str, names: Assigned) -> Iterator[Said]:
     for said, told in zip(words, advice, strict=True):
         for text in _texts(said, call.lineno, names):
             hint = " / ".join(_texts(told, call.lineno, names))
-            if text.strip(f"{VALUE}:; "):
-                yield str(call.args[0].value), status, _shown(text), _shown(hint)
+            if f"{text}{hint}".strip(f"{VALUE}:; /"):
+                yield str(call.args[0].value), status, text.replace(VALUE * 2, VALUE), _shown(hint)
 
 
 def _before(node: ast.expr, line: int, names: Assigned) -> list[ast.expr]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mgpu.cli import variables
-from mgpu.cli.completion.places import place_of
+from mgpu.cli.completion.places import advice_for_man, pages_folder, place_of
 from mgpu.cli.main import CLI
 from mgpu.cli.manual import EXIT_CODES, pages
 from mgpu.client import http
@@ -70,6 +70,25 @@ def test_what_is_somebody_elses_is_left_alone(mgpu: Callable[..., Ran], clean_ho
     assert (ran.status, ran.err) == (1, f"mgpu: {place} is not ours, and is left alone: move it away, then once more\n")
     assert not (clean_home / "elsewhere").exists()
     assert mgpu("completion", "install", "tcsh").status == 2
+
+
+@pytest.mark.skipif(shutil.which("manpath") is None, reason="no man-db here")
+@pytest.mark.parametrize("manpath", ["", "/somewhere", "/somewhere:"])
+@pytest.mark.parametrize("beside", [True, False])
+def test_where_man_does_not_look_it_is_said_what_makes_it_look(
+    clean_home: Path, monkeypatch: pytest.MonkeyPatch, beside: bool, manpath: str
+) -> None:
+    folder = Path(pages_folder()).parent
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{clean_home}/.local/bin" if beside else os.environ["PATH"])
+    monkeypatch.delenv("MANPATH", raising=False)
+    if manpath:
+        monkeypatch.setenv("MANPATH", manpath)
+    script = 'manpath -q; eval "$1"; manpath -q'
+    argv = ["sh", "-c", script, "sh", advice_for_man().rpartition(": ")[2]]
+    before, after = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
+    assert str(folder) in after.split(":")
+    assert (str(folder) in before.split(":")) == (advice_for_man() == "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -28,7 +28,7 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "said"),
     [
         (["g2", "--ip", "gpu.example.org"], "--ip 'gpu.example.org' is no IP address: a name belongs into hostname"),
-        (["g2", "--port", "70000"], "--port "),
+        (["g2", "--port", "70000"], "node add: invalid value for '--port': '70000' is no whole number"),
         (["g2", "--hostname", "h[1-3]"], "--hostname 'h[1-3]' stands for 3 names, the node_id beside it for 1 name"),
         (["g2", "--ip", ""], "--ip is empty"),
         (["g[2"], "NODE hostlist"),

@@ -118,6 +118,22 @@ def test_click_reads_what_plain_does_not() -> None:
     assert reading.given["words"].words == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("history -n 0", "'0' is no whole number from 1 to 999999999"),
+        ("audit -n 1000000000", "'1000000000' is no whole number from 1 to 999999999"),
+        ("logs 1 --rank -1", "'-1' is no whole number from 0 to 999999999"),
+        ("node add n --port 65536", "'65536' is no whole number from 1 to 65535"),
+        ("top --web --port 99999", "'99999' is no whole number from 0 to 65535"),
+    ],
+)
+def test_whole_numbers_have_bounds_that_both_know(line: str, told: str) -> None:
+    assert plain.read(CLI, line.split()) is None
+    with pytest.raises(MasterError, match=told):
+        click_reader.read(CLI, line.split())
+
+
 def test_a_mistake_before_the_command_keeps_to_json(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(MasterError, match="no such option"):
         click_reader.read(CLI, ["queue", "--nothing"])

@@ -137,7 +137,9 @@ def test_the_masters_own_machine(old_lab: Lab) -> None:
         site.begin()
         assert "mgpu --master https://" in site.log()
         assert site.ok("mgpu_srun", "-Q", "--gpus", 0, "--", "echo", "alone") == "alone\n"
-        said = site.ok("mgpu_node", "--node-id", "node001", "--master-host", "127.0.0.1", "--master-port", site.port)
+        said = site.ok("mgpu_node", "--node-id", "node001")
+        named = site.ok("mgpu_node", "--node-id", "node001", "--master-host", "127.0.0.1", "--master-port", site.port)
+        assert named == said
         assert "This machine: the master's own, without SSH" in said
         assert "the master starts its jobs here itself" in said
         assert site.ok("mgpu_srun", "-Q", "--gpus", 0, "--nodelist", "node001", "--", "echo", "on") == "on\n"

@@ -91,6 +91,7 @@ def test_defaults_and_ranges(here: Path) -> None:
     )
     head, first, eighth, ninth, tenth = config.nodes
     assert [node.name for node in config.nodes] == ["head", "001", "n08", "n09", "n10"]
+    assert head.ssh.host == "localhost"  # where nobody says, for a name of mgpu's own may be known to nobody else
     assert (head.connection, head.run_dir, head.setup, head.facts.partitions) == ("local", "/r", "a; b", ("x", "y"))
     assert first.ssh == SshSettings("001", 2222, "train", here / "keys/id", Path.home() / "kh", None, "001")
     assert (first.facts.devices, first.env, first.workdir) == ((0, 1), {"A": "1.10", "B": "no"}, "~/work")

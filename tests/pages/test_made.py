@@ -65,14 +65,14 @@ def test_there_are_commands_to_look_at() -> None:
     assert len(list(commands_in(DOCS / "tutorial.md"))) > 15
 
 
-def calls(folder: str, names: set[str]) -> Iterator[str]:
-    """The first argument of each call of these, where it is a text."""
+def calls(folder: str, names: set[str], nth: int = 0) -> Iterator[str]:
+    """That argument of each call of these, where it is a text."""
     for path in (REPOSITORY / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names and node.args:
-                first = node.args[0]
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    yield first.value
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                given = node.args[nth] if len(node.args) > nth else None
+                if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                    yield given.value
 
 
 def test_each_step_of_the_doctor_is_explained() -> None:
@@ -80,6 +80,14 @@ def test_each_step_of_the_doctor_is_explained() -> None:
     assert len(steps) > 25
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     assert [step for step in sorted(steps) if f"`{step}`" not in page] == []
+
+
+def test_each_advice_of_the_doctor_stands_there() -> None:
+    """Also where the words before it are a node's or a library's own."""
+    advice = set(calls("mgpu/doctor", {"warning", "failure"}, 2))
+    assert len(advice) > 15
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    assert [each for each in sorted(advice) if f"| {each} |" not in page] == []
 
 
 def test_each_reason_to_wait_is_explained() -> None:

@@ -31,7 +31,7 @@ def install(shells: Iterable[str]) -> tuple[list[str], list[str]]:
     wanted = list(dict.fromkeys(shells)) or [shell for shell in SHELLS if shutil.which(shell)]
     written = [f"{_write(place_of(shell), script(shell))}: completion for {shell}" for shell in wanted]
     written.append(_write_pages(made))
-    advice = [line for shell in wanted if (line := advice_for(shell))]
+    advice = [line for line in (*map(advice_for, wanted), advice_for_man()) if line]
     return written, advice
 
 
@@ -75,6 +75,16 @@ def advice_for(shell: str) -> str:
     if shell == "zsh":
         return f"zsh: before compinit in ~/.zshrc, once: fpath=({_shown(os.path.dirname(place))} $fpath)"
     return ""
+
+
+def advice_for_man() -> str:
+    """The same of man, which looks in what MANPATH names, and beside the folders of PATH."""
+    folder = os.path.dirname(pages_folder())
+    looked_in = os.environ.get("MANPATH", "").split(":")
+    beside = os.path.expanduser("~/.local/bin") in os.environ.get("PATH", "").split(":") and "" in looked_in
+    if beside or folder in looked_in or shutil.which("man") is None:
+        return ""
+    return f"man: it does not look there; add to the shell's start-up file: export MANPATH={_shown(folder)}:$MANPATH"
 
 
 def _shown(path: str) -> str:

@@ -12,6 +12,7 @@ from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import say
 from mgpu.client.address import PORT, bracketed, is_loopback
 from mgpu.client.lock import is_held
+from mgpu.client.option import PORTS
 
 EXAMPLES = """
 Examples:
@@ -28,7 +29,7 @@ EVERYWHERE = ("0.0.0.0", "::", "")
 
 @command(
     Option("--host", "H", "Listen there: an address, a name, or 0.0.0.0 for all.", key="host"),
-    Option("-p --port", "P", "The port (8080).", key="port", least=1),
+    Option("-p --port", "P", "The port (8080).", key="port", whole=PORTS),
     has_json=False,
     examples=EXAMPLES,
 )

@@ -15,6 +15,7 @@ from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import say
 from mgpu.client.address import is_loopback
 from mgpu.client.http import MasterError, NoMaster
+from mgpu.client.option import FROM_0, PORTS
 from mgpu.client.place import patience
 from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.figures import count
@@ -48,12 +49,12 @@ class Place(NamedTuple):
 @command(
     Option("--node-id", "NAME", "The name of this machine in the inventory (its host name)."),
     Option("--master-host", "H", "The master's machine; default: the master that commands go to."),
-    Option("--master-port", "P", "Its port (8080).", least=1),
+    Option("--master-port", "P", "Its port (8080).", whole=PORTS),
     Option("--host", "ADDR", "The address or name of this machine, if not what is found.", key="address"),
-    Option("-p --port", "P", "Of the former agent: means nothing now.", key="agent_port", least=1),
-    Option("--gpu-count", "G", "How many GPUs (default: all that nvidia-smi shows).", least=0),
+    Option("-p --port", "P", "Of the former agent: means nothing now.", key="agent_port", whole=PORTS),
+    Option("--gpu-count", "G", "How many GPUs (default: all that nvidia-smi shows).", whole=FROM_0),
     Option("--ssh-user", "LOGIN", "The account that the master logs in to; default: as its ssh has it."),
-    Option("--ssh-port", "P", "The port of the sshd here, if not 22.", least=1),
+    Option("--ssh-port", "P", "The port of the sshd here, if not 22.", whole=PORTS),
     examples=EXAMPLES,
 )
 def mgpu_node(session: Session, /, **given: Any) -> int:
@@ -149,6 +150,7 @@ def register(session: Session, name: str, body: dict[str, Any], place: Place) ->
     # it makes room for a successor each time that another machine registers
     session.patience_s = max(patience(os.environ) or 0.0, CHANGE_S)
     before = session.call("GET", "/v1/status").get("instance")
+    session.stay_with_its_master()  # one without a configuration begins one
     session.patience_s = max(session.patience_s, TAKEN_UP_S)  # it is there
     try:
         answer = session.call("POST", "/v1/nodes", body)
