@@ -82,16 +82,19 @@ class NodeSession:
         return self.control(operation, *words, texts=texts)
 
     def _open_quick(self) -> NodeShell:
-        """Where there is no perl it is a shell like any other, which does the same. Made anew: one that was kept may be
-        as dead as the one that it is to stand for."""
+        """Where there is no perl, or none that answers, it is a shell like any other, which does the same. Made anew:
+        one that was kept may be as dead as the one that it is to stand for."""
         shell = self._open_shell()
         word, text = encode_text(wire.quick())
         try:
-            if shell.request("quick", word, texts=text, timeout_s=self._login_timeout_s).status != "ok":
-                self._quick_wanted = False
+            if shell.request("quick", word, texts=text, timeout_s=self._login_timeout_s).status == "ok":
+                return shell
         except RemoteError:
             self._drop(shell)
-            raise
+            if not shell.connection.alive:
+                raise
+            shell = self._open_shell()
+        self._quick_wanted = False
         return shell
 
     def _ask(

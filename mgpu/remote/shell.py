@@ -274,8 +274,11 @@ class Follow:
             threading.Thread(target=self._pump, args=(channel.receive, sinks[0], first, None), daemon=True),
             threading.Thread(target=self._pump, args=(channel.receive_error, sinks[1], b"", self._begin), daemon=True),
         ]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError as error:  # there may be no more of these
+            raise shell._break(f"its output cannot be followed: {error}") from error
 
     def _pump(
         self,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mgpu.remote.runner import ShellRunner
+from mgpu.remote.wire import encode
 from tests.remote.conftest import QUICK, Workbench, living, wait_until
 
 WHO_WATCHES = "tr '\\0' ' ' </proc/$PPID/cmdline"
@@ -49,9 +51,41 @@ def test_what_it_does_not_know_the_shell_does(perl_bench: Workbench, launch: dic
     assert (perl_bench.folder / "who").read_text().startswith("sh -c ")
 
 
-def test_where_perl_is_of_no_use_everything_is_the_shells(perl_bench: Workbench) -> None:
-    (perl_bench.bin / "perl").write_text("#!/bin/sh\nexit 127\n")
+SETTINGS = ["-CSDA", "-MNoSuchModule", "-d", ":utf8", "/no 'such\"\n$(folder)"]
+
+
+@pytest.mark.parametrize("value", SETTINGS)
+def test_what_is_set_for_perl_is_the_jobs_alone(perl_bench: Workbench, value: str) -> None:
+    names = ("PERL5OPT", "PERL5LIB", "PERL_UNICODE", "PERLIO")
+    perl_bench.environ.update(dict.fromkeys(names, value))
+    tell = "; ".join(f'printf "%s|" "${name}"' for name in names)
+    assert perl_bench.run("1.1", f"{WHO_WATCHES}; {tell}; env | grep MGPU_AS_") == "1"
+    assert perl_bench.output("1.1").decode() == f"mgpu-job-1.1 {f'{value}|' * 4}"
+
+
+def test_a_place_of_any_name_has_its_events(perl_bench: Workbench) -> None:
+    place = perl_bench.folder / "a\nb 'c\" $(d)"
+    (place / "db/node001").mkdir(parents=True)
+    perl_bench.runner = ShellRunner(perl_bench.login(encode(str(place))))
+    perl_bench.start("1.1", WHO_WATCHES)
+    wait_until((place / "db/node001/1.1/clean").is_symlink, "its end")
+    assert by_whom(perl_bench, "1.1") == "mgpu-job-1.1"
+    assert "1.1 ended = " in (place / "db/node001/events").read_text()
+
+
+USELESS = {
+    "none": "exit 127",
+    "not the modules": '[ "$1" = -e ]',
+    "dies": "case $1 in -e) exit 2 ;; esac",
+    "says nothing": "case $1 in -e) sed p ;; esac",
+}
+
+
+@pytest.mark.parametrize("program", USELESS.values(), ids=USELESS)
+def test_where_perl_is_of_no_use_everything_is_the_shells(perl_bench: Workbench, program: str) -> None:
+    (perl_bench.bin / "perl").write_text(f"#!/bin/sh\n{program}\n")
     (perl_bench.bin / "perl").chmod(0o755)
+    perl_bench.session._login_timeout_s = 2.0
     perl_bench.runner.reset()
     for number in (1, 2):
         assert perl_bench.run(f"{number}.1", WHO_WATCHES) == "0"

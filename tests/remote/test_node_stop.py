@@ -15,7 +15,7 @@ import pytest
 from mgpu.core.lifecycle import START_HANGS, News, PartEvent
 from mgpu.core.model import AttemptState, JobId, NodeName, Part
 from mgpu.core.reconcile import event_news, news_of
-from tests.remote.conftest import Workbench, living, wait_until
+from tests.remote.conftest import SHELLS, Workbench, living, wait_until
 
 ABORTED = "fail:aborted:stopped before it began"
 
@@ -95,6 +95,19 @@ def test_an_end_that_a_stop_brought_about(bench: Workbench, mark: str) -> None:
     assert (end_of(bench, "1.1").exit_code, end_of(bench, "1.1").ended_by) == (0, "ORPHANED")
     assert bench.run("2.1", "trap 'exit 0' TERM; sleep 1000 & wait", time_limit_s=1) == "0"
     assert end_of(bench, "2.1").ended_by == "TIMEOUT"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_grace_begins_when_its_processes_were_told(tmp_path: Path, mark: str, shell: str) -> None:
+    """However long that took: here there is none at all."""
+    bench = Workbench(tmp_path, shell)
+    try:
+        bench.start("1.1", f"sleep {mark}")
+        wait_until(lambda: bool(living(mark)))
+        assert bench.stop("1.1", grace_s=-1) == ("ok", "stopping")
+        assert end_of(bench, "1.1").exit_code == 143
+    finally:
+        bench.close()
 
 
 def test_an_end_without_any_stop_is_its_own(bench: Workbench) -> None:

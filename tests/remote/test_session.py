@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from mgpu.remote.channel import LocalConnection
-from mgpu.remote.connections import MAX_SHELLS
+from mgpu.remote.channel import LocalChannel, LocalConnection
+from mgpu.remote.connections import MAX_SHELLS, Connections
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.session import NodeSession
 
@@ -138,3 +139,54 @@ def test_spare_shells_that_have_died_unseen_keep_no_request_of_the_quick_half_fr
         assert session.quick("state").status == "ok"
     finally:
         session.close()
+
+
+class Mortal(LocalConnection):
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_connection_that_is_dead_is_closed_too_when_no_shell_was_on_it() -> None:
+    made = Mortal(os.environ)
+    there = Connections(lambda: made, 30.0)
+    assert there.login() is made
+    assert there.with_room(()) is made
+    made.alive = False
+    assert there.with_room(()) is None
+    assert (made.closed, there.contact.connections) == (1, 0)
+
+
+def test_where_no_process_can_be_made_it_is_a_node_that_does_not_answer() -> None:
+    with pytest.raises(RemoteError, match="no shell can be run on this machine: Argument list too long"):
+        LocalConnection({"HUGE": "x" * 1_000_000}).open_channel("true")
+
+
+def test_a_shell_whose_program_does_not_begin_is_closed(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.touch()
+    connection = Kept(os.environ)
+    session = NodeSession(lambda: connection, ("db", "node001", str(place), "own"), 30.0)
+    with pytest.raises(RemoteError, match="not a folder of this account alone"):
+        session.control("ping")
+    slow = NodeSession(lambda: connection, ("db", "node001;sleep 5", str(tmp_path)), 30.0)
+    slow._root_words = ("\n",)  # no request: nobody answers
+    slow._login_timeout_s = 0.5
+    with pytest.raises(RemoteError, match="did not answer in time"):
+        slow.control("ping")
+    assert [channel._process.returncode is not None for channel in connection.channels] == [True, True]
+
+
+class Kept(LocalConnection):
+    """Knows the channels that were opened on it."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__(environ)
+        self.channels: list[LocalChannel] = []
+
+    def open_channel(self, command: str) -> LocalChannel:
+        channel = super().open_channel(command)
+        assert isinstance(channel, LocalChannel)
+        self.channels.append(channel)
+        return channel

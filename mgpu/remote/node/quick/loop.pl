@@ -14,6 +14,7 @@ use POSIX ();
 my ($mark, $id, $root, $home, $boot) = @ARGV;
 my %given = map { $_ => delete $ENV{"MGPU_$_"} } qw(P WATCH MASK NOFORK LOCALE MOST STREAMS);
 delete $ENV{LC_ALL};
+$ENV{ substr $_, 8 } = delete $ENV{$_} for grep { /^MGPU_AS_/ } keys %ENV; # what is set for perl, and is not for this one
 umask 077;
 $0 = 'mgpu-quick';
 my $numbered = numbers_are_told();

@@ -63,7 +63,7 @@ sub put {
 
 sub event {
     my ($dir, $text) = @_;
-    my ($above, $key) = $dir =~ m{(.*)/(.*)};
+    my ($above, $key) = $dir =~ m{^(.*)/(.*)$}s;
     return if -p "$above/events";
     sysopen my $file, "$above/events", O_WRONLY | O_CREAT | O_APPEND, 0600 or return;
     syswrite $file, "$key $text\n";

@@ -73,8 +73,9 @@ wait'
 
 # can TOOL: it is here, and has what is needed of it
 can() {
+  # shellcheck disable=SC2086
   case $1 in
-    perl) perl -MSocket=getaddrinfo,IN6ADDR_ANY -e 1 ;;
+    perl) $plain_perl -MSocket=getaddrinfo,IN6ADDR_ANY -e 1 ;;
     python3) python3 -ISc 'import select, socket, threading, time' ;;
     *) command -v "$1" ;;
   esac </dev/null >/dev/null 2>&1
@@ -97,9 +98,9 @@ op_listen() {
   nonce=$1
   limit=$2
   shift 2
-  # shellcheck disable=SC2154
+  # shellcheck disable=SC2154,SC2086
   case $able in
-    perl) set -- perl -e "$meet_pl" listen "$mark $id" "$nonce" "$@" ;;
+    perl) set -- $plain_perl -e "$meet_pl" listen "$mark $id" "$nonce" "$@" ;;
     python3) set -- python3 -ISc "$meet_py" listen "$mark $id" "$nonce" "$@" ;;
     *) set -- sh -c "$listen_plainly" sh "$able" "$mark $id" "$nonce" "$@" ;;
   esac
@@ -120,8 +121,9 @@ op_reach() {
   fi
   limit=$1
   shift
+  # shellcheck disable=SC2086
   case $able in
-    perl) set -- perl -e "$meet_pl" reach "$limit" "$@" ;;
+    perl) set -- $plain_perl -e "$meet_pl" reach "$limit" "$@" ;;
     python3) set -- python3 -ISc "$meet_py" reach "$limit" "$@" ;;
     *) set -- sh -c "$reach_plainly" sh "$able" "$limit" "$@" ;;
   esac

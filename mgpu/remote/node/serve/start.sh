@@ -21,16 +21,21 @@ is_own() {
   [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]
 }
 
-# quick TEXT: from now on it is quick/loop.pl that answers here, where there is a perl for it
+# quick TEXT: from now on it is quick/loop.pl that answers here, where there is a perl for it that is soon there
 op_quick() {
   value=$(spill "$1" /proc/self/fd/1; printf .)
-  if ! perl -MFcntl -MPOSIX -e 1 </dev/null >/dev/null 2>&1; then
+  # shellcheck disable=SC2086
+  if ! "$timeout" -k 1 5 $plain_perl -MFcntl -MPOSIX -e 1 </dev/null >/dev/null 2>&1; then
     end failed none
     return
   fi
+  for piece in $perl_names; do # what it gives back to the jobs
+    eval "[ -z \"\${$piece+x}\" ] || export \"MGPU_AS_$piece=\$$piece\""
+  done
   export MGPU_P="$program" MGPU_WATCH="$watch" MGPU_MASK="$mask" MGPU_NOFORK="$nofork" MGPU_LOCALE="$locale" \
     MGPU_MOST="$most" MGPU_STREAMS="$streams"
-  exec perl -e "${value%.}" "$mark" "$id" "$root" "${HOME-}" "$boot" 2>/dev/null
+  # shellcheck disable=SC2086
+  exec $plain_perl -e "${value%.}" "$mark" "$id" "$root" "${HOME-}" "$boot" 2>/dev/null
 }
 
 # spill WORD FILE: append its bytes. All of them are taken from the channel, also where they cannot be written

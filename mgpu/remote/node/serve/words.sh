@@ -18,6 +18,14 @@ tail=$tool
 tool timeout
 timeout=$tool
 
+# perl, without what is set for perl: that is meant for the jobs' own programs, and may make ours another language
+perl_names='PERL5OPT PERL5LIB PERLLIB PERL5DB PERL_UNICODE PERLIO PERL_SIGNALS'
+plain_perl='env'
+for value in $perl_names; do
+  plain_perl="$plain_perl -u $value"
+done
+plain_perl="$plain_perl perl"
+
 end() { printf '\n%s %s end %s\n' "$mark" "$id" "$*"; }
 
 section() { printf '\n%s %s section %s\n' "$mark" "$id" "$*"; }

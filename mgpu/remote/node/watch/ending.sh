@@ -108,7 +108,8 @@ launch_reaper() {
   watcher reap "$1" "$dir" "$2"
 }
 
-# reap DIR GRACE [PIDS]: TERM, but to those who were told so already, grace, KILL, repeated until none is left
+# reap DIR GRACE [PIDS]: TERM, but to those who were told so already, grace, KILL, repeated until none is left. The grace
+# begins with TERM: on a busy node it takes seconds to find whom to tell
 reap() {
   take_program
   dir=$1
@@ -130,7 +131,15 @@ reap() {
     uptime_now
     # before the first signal that may reach the command: an exit that is recorded without it is the command's own
     [ -z "$value" ] || [ ! -L "$dir/started" ] || [ -L "$dir/exit" ] || [ -L "$dir/told" ] || record told "$uptime"
-    if [ "${uptime%.*}" -ge $kill_at ]; then
+    if [ -z "$told" ] && [ -n "$value" ] && { [ -n "$begun" ] || [ "${uptime%.*}" -lt $kill_at ]; }; then
+      # once to each job: what it starts in order to end well is not disturbed. Not counted while there is only the runner
+      # (which takes no notice), about to begin
+      for member in $value; do
+        case "$before" in *" $member "*) ;; *) kill -TERM "$member" 2>/dev/null ;; esac
+      done
+      told=$begun
+      [ -z "$begun" ] || kill_at=$((${uptime%.*} + $2 + 1))
+    elif [ "${uptime%.*}" -ge $kill_at ]; then
       # a runner that hangs before its job began has to go too
       [ -L "$dir/started" ] || [ -L "$dir/exit" ] || value="$value $leader"
       # shellcheck disable=SC2086
@@ -140,13 +149,6 @@ reap() {
         record stuck "$value"
         nap=5
       fi
-    elif [ -z "$told" ] && [ -n "$value" ]; then
-      # once to each job: what it starts in order to end well is not disturbed. Not counted while there is only the runner
-      # (which takes no notice), about to begin
-      for member in $value; do
-        case "$before" in *" $member "*) ;; *) kill -TERM "$member" 2>/dev/null ;; esac
-      done
-      told=$begun
     fi
     sleep $nap
     [ $nap = 0.02 ] && nap=0.1
