@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mgpu.core.lifecycle import News, PartEvent
-from mgpu.core.model import REQUEUE, FailureClass, JobId, Part, PartKey
+from mgpu.core.model import REQUEUE, AttemptState, FailureClass, JobId, Part, PartKey
 from mgpu.core.retry import LEFTOVER
 from mgpu.numeral import numeral
 
@@ -109,6 +109,8 @@ def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
         # decided on the node: the time limit
         news.append(News(part.key, PartEvent.STOP_WANTED, at, stop=found.records["stop"]))
     known = _gate(found.records["pid"])
+    if part.state is AttemptState.RUNNING and part.pid is not None:
+        return news  # it is known to run
     if "started" in found.records:
         _, when, notice = ([*found.records["started"].split(":"), "", ""])[:3]
         news.append(News(part.key, PartEvent.STARTED, answer.when(when), notice=notice.strip("-"), **known))
@@ -129,6 +131,14 @@ def _outcome(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
         stop = LEFTOVER if "exit" in found.records else ""
         return [News(part.key, PartEvent.ORPHANED, answer.at, stop=stop, reason="the supervising shell is gone")]
     return []
+
+
+def limit_of(found: PartAnswer) -> int | None:
+    """Seconds that a part which has started may run, as its node was told; None = as long as it wants, or what stands
+    there is no time. The inverse of what the runner and `limit` write down."""
+    deadline = numeral(found.records.get("deadline", ""))
+    started = uptime_of(([*found.records.get("started", "").split(":"), ""])[1])
+    return None if deadline is None or started is None else deadline - int(started) - 1
 
 
 def _own_end(found: PartAnswer) -> bool:

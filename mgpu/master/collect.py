@@ -1,10 +1,10 @@
 """Output: from the nodes into the spool, each byte once.
 
-What somebody watches is followed live, one shell a part; everything else is swept now and then. When a part has ended,
-what is missing comes by the way that it came before, or is fetched, the spool is brought to the disk, and only then is
-the part `collected`. All of these may run beside each other: the spool knows at which offset a stream stands and passes
-over what it has. Of a stream that reached the limit (`output.max_size`) nothing more is asked; the job writes on, into
-the node's own file.
+What somebody watches is followed live, one shell a part; of everything else a look at its node tells how much there is,
+and what is missing is fetched. When a part has ended, what is missing comes by the way that it came before, or is
+fetched, the spool is brought to the disk, and only then is the part `collected`. All of these may run beside each
+other: the spool knows at which offset a stream stands and passes over what it has. Of a stream that reached the limit
+(`output.max_size`) nothing more is asked; the job writes on, into the node's own file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 
 from mgpu.core.errors import StoreError
@@ -30,7 +30,7 @@ from mgpu.store.spool import Spool, SpoolGap, Stream
 log = logging.getLogger(__name__)
 
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
-SWEEP_S = 5.0
+IDLE_S = 60.0  # nothing is due: what comes up is told
 BRING_S = 2.0  # somebody waits for it
 AGAIN_S = (0.5, 30.0)  # backoff of a collection that failed
 STALLS_S = 0.5  # without a byte: who follows what has ended brings no more
@@ -47,6 +47,7 @@ class Collector:
         self._watched: Counter[JobId] = Counter()
         self._followers: dict[PartKey, Follower] = {}
         self._sizes: dict[PartKey, tuple[int, int]] = {}  # of ended parts of which something is missing
+        self._grown: set[PartKey] = set()  # running, with more on the node than here
         self._busy: set[PartKey] = set()
         self._due: dict[PartKey, tuple[float, float]] = {}  # (monotonic time, pause)
 
@@ -57,6 +58,13 @@ class Collector:
             if self._watched[job_id] <= 0:
                 del self._watched[job_id]
         self._inbox.wake()
+
+    def seen(self, sizes: Mapping[PartKey, tuple[int, int]]) -> None:
+        """How much there is of each on its node."""
+        try:
+            self._grown |= {key for key, size in sizes.items() if not self._whole(key, size)}
+        except StoreError as error:
+            log.warning("output: %s", error)
 
     def drained(self, key: PartKey, sizes: tuple[int, int]) -> bool:
         """Every byte of an ended part is here already, and on the disk. Trouble with one file is no trouble of the
@@ -106,7 +114,7 @@ class Collector:
 
     def collect(self, board: Board, monotonic: float) -> float:
         """Begin what is due; seconds until something else is."""
-        soonest = SWEEP_S
+        soonest = IDLE_S
         wanted: set[PartKey] = set()
         for item, part in board.parts():
             link = self._links.of(part)
@@ -117,15 +125,16 @@ class Collector:
                     wanted.add(part.key)
                     soonest = min(soonest, STALLS_S / 2)
                 else:
-                    soonest = min(soonest, self._fetch(link, part, monotonic, last=True))
+                    soonest = min(soonest, self._fetch_rest(link, part.key, monotonic))
             elif part.started is not None and part.state is not AttemptState.LOST:
                 with self._lock:
                     live = item.job.spec.kind is JobKind.SRUN or item.job.job_id in self._watched
                 if live:
                     wanted.add(part.key)
                     self._follow(link, part)
-                else:
-                    soonest = min(soonest, self._fetch(link, part, monotonic, last=False))
+                elif part.key in self._grown and part.key not in self._busy:
+                    self._fetch(link, part.key, last=False)
+        self._grown.clear()
         for key in [key for key in self._followers if key not in wanted]:
             self._followers.pop(key).stop()
         if self._sizes:
@@ -158,20 +167,21 @@ class Collector:
 
     # --- fetching -----------------------------------------------------------------------------------------------
 
-    def _fetch(self, link: NodeLink, part: Part, monotonic: float, last: bool) -> float:
-        key = part.key
+    def _fetch_rest(self, link: NodeLink, key: PartKey, monotonic: float) -> float:
+        """Of one that has ended; seconds until it is to be tried again."""
         due, pause = self._due.get(key, (0.0, AGAIN_S[0]))
-        if last and pause == SWEEP_S:
-            due, pause = 0.0, AGAIN_S[0]  # it has ended since: no need to wait for the sweep
         if key in self._busy:
-            return SWEEP_S
+            return STALLS_S
         if monotonic < due:
             return due - monotonic
-        self._busy.add(key)
-        pause = min(pause * 2, AGAIN_S[1]) if last else SWEEP_S
+        pause = min(pause * 2, AGAIN_S[1])
         self._due[key] = (monotonic + pause, pause)
-        link.bulk.do(lambda: self._turn(link, key, last))
+        self._fetch(link, key, last=True)
         return pause
+
+    def _fetch(self, link: NodeLink, key: PartKey, last: bool) -> None:
+        self._busy.add(key)
+        link.bulk.do(lambda: self._turn(link, key, last))
 
     def _turn(self, link: NodeLink, key: PartKey, last: bool) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import queue
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -39,6 +40,15 @@ class Heard:
     node: NodeName
     news: tuple[News, ...]
     whose: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look tells of parts that have started, besides news: how much each has written to stdout and stderr, and
+    the time limit that its node knows (seconds; None = there is none)."""
+
+    sizes: Mapping[PartKey, tuple[int, int]]
+    limits: Mapping[PartKey, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ class Ordered:
 
 
 Word = GivenUp | Ordered  # somebody waits until it is stored
-Message = Word | Probed | Heard | LeftBehind | Asked | Step | Silent | Collected | Done
+Message = Word | Probed | Heard | Seen | LeftBehind | Asked | Step | Silent | Collected | Done
 
 
 class Inbox:

@@ -26,7 +26,7 @@ from mgpu.core.model import FailureClass, NodeName, Part, PartKey
 from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
 from mgpu.logbook import about
-from mgpu.master.inbox import Asked, Collected, Done, Heard, Inbox, LeftBehind, Probed, Silent, Step
+from mgpu.master.inbox import Asked, Collected, Done, Heard, Inbox, LeftBehind, Probed, Seen, Silent, Step
 from mgpu.master.pace import Pace
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
@@ -307,10 +307,13 @@ class NodeLink:
         news = [item for known in parts for item in reconcile.news_of(known.part, known.token, answer)]
         if news:
             self._inbox.put(Heard(self.name, tuple(news)))
-        for known in parts:
-            found = answer.parts.get(reconcile.directory_name(known.part.key))
+        there = [(known.part.key, answer.parts.get(reconcile.directory_name(known.part.key))) for known in parts]
+        begun = {key: found for key, found in there if found is not None and "started" in found.records}
+        sizes = {key: found.sizes for key, found in begun.items() if found.sizes is not None}
+        self._inbox.put(Seen(sizes, {key: reconcile.limit_of(found) for key, found in begun.items()}))
+        for key, found in there:
             for ask in found.asks if found else ():
-                self._inbox.put(Asked(self.name, known.part.key, ask, whose=self.whose))
+                self._inbox.put(Asked(self.name, key, ask, whose=self.whose))
 
     def _order(self, what: str, key: PartKey, task: Callable[[], object]) -> None:
         def ordered() -> None:

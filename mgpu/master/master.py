@@ -30,7 +30,7 @@ from mgpu.master.dispatch import Dispatch
 from mgpu.master.doors import Doors
 from mgpu.master.edited import Edited
 from mgpu.master.entering import KNOWN_HOSTS
-from mgpu.master.inbox import Asked, Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Step, Word
+from mgpu.master.inbox import Asked, Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Seen, Step, Word
 from mgpu.master.inquiry import Inquiry
 from mgpu.master.link import NodeLink
 from mgpu.master.links import Links
@@ -223,7 +223,7 @@ class Master:
         return not isinstance(message, Probed) or not self._probing.has_answered(message.node)
 
     def _absorb(self, messages: Sequence[Message]) -> Board:
-        stored = [message for message in messages if not isinstance(message, Done | Asked | Step)]
+        stored = [message for message in messages if not isinstance(message, Done | Seen | Asked | Step)]
         if not stored:
             board = self._stored()
             if not board.wishes:
@@ -267,6 +267,9 @@ class Master:
         for message in messages:
             if isinstance(message, Done):
                 self._realiser.done(message, monotonic)
+            elif isinstance(message, Seen):
+                self._realiser.seen(message.limits)
+                self._collector.seen(message.sizes)
             elif isinstance(message, Asked | Step):
                 self._spawner.heard(message, board, monotonic)
             elif isinstance(message, Heard):

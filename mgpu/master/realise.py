@@ -4,7 +4,7 @@ that is remembered is what need not be said twice at once."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -24,12 +24,13 @@ from mgpu.store.exports import Exports
 from mgpu.store.trees import Trees
 
 LOOK_SOON_S = 1.0  # while something begins or ends
-LOOK_S = 10.0  # the sweep that finds what no event told
+LOOK_S = 5.0  # the sweep that finds what no event told, and how much was written
 LOOK_LOST_S = (1.0, 30.0)  # backoff while contact is lost
 START_LIMIT_S = 60.0  # from the request to `started`: then the node hangs
 UNPACK_S = 240.0  # more, where a tree has to be unpacked; a gang waits for its last for 300
 AGAIN_S = 5.0  # a stop or a go of which nothing shows may not have arrived
 AGAIN_THEIRS_S = 15.0
+_NEVER_TOLD = -1  # no limit is that
 
 
 @dataclass(slots=True)
@@ -77,6 +78,10 @@ class Realiser:
         if done.what == "limit" and done.answered:
             self._limits.answered(done.key)
             self.again("limit", done.key)  # the next one may be wanted at once
+
+    def seen(self, limits: Mapping[PartKey, int | None]) -> None:
+        """The time limits that nodes know of."""
+        self._limits.found(limits)
 
     def not_yet(self, key: PartKey, accepted: bool, monotonic: float) -> None:
         """A look shows that the part has not begun; `accepted`: and that the node took the start."""
@@ -252,27 +257,37 @@ class Realiser:
 
 
 class _Limits:
-    """The time limit that each part's node is known to have been told. A master that has just begun knows of none."""
+    """The time limit that each part's node is known to have been told. A master that has just begun knows of none,
+    until a look has told it."""
 
     def __init__(self) -> None:
         self._told: dict[PartKey, int | None] = {}
         self._telling: dict[PartKey, int | None] = {}
-        self._unknown: set[PartKey] | None = None
+        self._unknown: set[PartKey] = set()
+        self._begun = False
 
     def begin(self, keys: Iterable[PartKey]) -> None:
         """What is found at the first pass may have been started by another master, with another limit."""
-        if self._unknown is None:
-            self._unknown = set(keys)
+        if not self._begun:
+            self._begun, self._unknown = True, set(keys)
 
     def started(self, key: PartKey, limit: int | None) -> None:
         """A start goes out that carries this limit. Of several that differ it is not known which one arrived first."""
-        assert self._unknown is not None
+        assert self._begun
         if key not in self._unknown and self._told.setdefault(key, limit) != limit:
             del self._told[key]
             self._unknown.add(key)
 
+    def found(self, limits: Mapping[PartKey, int | None]) -> None:
+        """What the nodes of these know. What was told since, or is being told, is newer."""
+        for key, limit in limits.items():
+            if key in self._unknown:
+                self._unknown.discard(key)
+                self._told.setdefault(key, limit)
+
     def differs(self, key: PartKey, limit: int | None) -> bool:
-        return key not in self._told or self._told[key] != limit
+        """It has to be told. Of one that somebody else started it is not, until its node was asked."""
+        return key not in self._unknown and self._told.get(key, _NEVER_TOLD) != limit
 
     def tell(self, key: PartKey, limit: int | None) -> None:
         self._telling[key] = limit
@@ -285,7 +300,7 @@ class _Limits:
         for memory in (self._told, self._telling):
             for key in [key for key in memory if key not in alive]:
                 del memory[key]
-        self._unknown = {key for key in self._unknown or () if key in alive}
+        self._unknown = {key for key in self._unknown if key in alive}
 
 
 def _refused(item: Running, meeting: Meeting) -> NodeName:

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from mgpu.core.lifecycle import News, PartEvent
 from mgpu.core.model import AttemptState, FailureClass, JobId, Part, PartKey
-from mgpu.core.reconcile import ANY_RANK, NodeAnswer, PartAnswer, ask_told, event_news, left_behind, news_of
+from mgpu.core.reconcile import (
+    ANY_RANK,
+    NodeAnswer,
+    PartAnswer,
+    ask_told,
+    event_news,
+    left_behind,
+    limit_of,
+    news_of,
+)
 from tests.core.trial import BOOT, TOKEN, part
 
 OTHER_BOOT = BOOT.replace("1", "2")
@@ -226,3 +235,20 @@ def test_whatever_a_node_says_is_survived(records: dict[str, str], alive: bool, 
 def test_what_a_line_tells_of_asks(line: str, told: tuple[PartKey, str, bool] | None) -> None:
     assert ask_told(line) == told
     assert event_news(line, float) == ()
+
+
+def test_of_what_is_known_to_run_only_its_end_is_news() -> None:
+    known = part(started=90.0, pid=321, start_ticks=5000, boot_id=BOOT)
+    assert told(RAN, known) == []
+    assert [news.event for news in told({**RAN, **OVER}, known, alive=False)] == [E.EXITED]
+    assert [news.event for news in told(RAN, replace(known, state=AttemptState.LOST))] == [E.STARTED]
+
+
+@given(uptime=st.decimals(0, 10**9, places=2), limit=st.integers(1, 10**9))
+def test_the_limit_that_a_node_knows(uptime: Any, limit: int) -> None:
+    """As job/runner.sh and quick/runner.pl write it down."""
+    started = {"started": f"330:{uptime}:-"}
+    assert limit_of(PartAnswer({**started, "deadline": f"{int(uptime) + limit + 1}"})) == limit
+    assert limit_of(PartAnswer(started)) is None
+    assert limit_of(PartAnswer({**started, "deadline": "soon"})) is None
+    assert limit_of(PartAnswer({"deadline": "17"})) is None

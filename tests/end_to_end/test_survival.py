@@ -121,6 +121,26 @@ def test_cancel_reaches_it_when_the_link_is_back(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("separate_nodes")
+def test_the_next_master_tells_of_a_limit_that_this_one_could_not(cluster: Cluster) -> None:
+    """And of the job whose node knows its limit it asks nothing but how it is."""
+    node = cluster.lab.node("node001")
+    moved = cluster.submit("-w", "node001", "-t", 60, "sleep 600")
+    stays = cluster.submit("-w", "node001", "-t", 60, "echo begun; sleep 600")
+    cluster.await_output(stays, "begun")
+    cluster.await_running(moved)
+    node.fault("link", "drop")
+    try:
+        cluster("update", moved, "--time", "0:01")
+        cluster.await_job(moved, "RUNNING", reason="ContactLost")
+        os.kill(cluster.master_pid(), signal.SIGKILL)
+    finally:
+        node.fault("link", "ok")
+    cluster("queue")  # which starts the next one
+    assert cluster.await_job(moved, patience_s=60)["state"] == "TIMEOUT"
+    assert cluster.job(stays)["state"] == "RUNNING"
+
+
+@pytest.mark.usefixtures("separate_nodes")
 def test_an_operator_gives_a_lost_node_up(cluster: Cluster) -> None:
     """Its jobs end without proof; when it is back after all, what still runs there is ended before it gets work."""
     node = cluster.lab.node("node001")

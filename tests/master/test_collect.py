@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from mgpu.core.model import AttemptState, JobId, PartKey
+from mgpu.core.model import AttemptState, JobId, JobKind, PartKey
 from mgpu.master.collect import STALLS_S, Collector, Follower
 from mgpu.master.inbox import Inbox
 from mgpu.master.links import Links
@@ -59,3 +60,58 @@ def test_without_one_who_follows_or_a_size_it_is_fetched(tmp_path: Path) -> None
     assert not made.drained(KEY, (6, 0))
     follower.alive = False
     assert not made._comes(ENDED, 10.0)
+
+
+class Bulk:
+    """A link whose node has this much of one part's output. Counts what is asked of it."""
+
+    def __init__(self, output: bytes) -> None:
+        self.output, self.reads = output, 0
+        self.bulk = self.runner = self
+        self.name = "node001"
+
+    def do(self, task: Callable[[], None]) -> None:
+        task()
+
+    def read(self, _name: str, stream: str, offset: int) -> tuple[bytes, int]:
+        self.reads += 1
+        output = self.output if stream == "stdout" else b""
+        return output[offset:], len(output)
+
+
+def test_of_what_runs_is_fetched_what_a_look_tells_of(tmp_path: Path) -> None:
+    spool, node = Spool(tmp_path), Bulk(b"abc")
+    links: Any = SimpleNamespace(of=lambda _part: node)
+    nobody: Any = None
+    made = Collector(links, spool, Inbox(), nobody)
+    item = SimpleNamespace(job=SimpleNamespace(spec=SimpleNamespace(kind=JobKind.BATCH), job_id=JobId(1)))
+    part = SimpleNamespace(key=KEY, state=AttemptState.RUNNING, started=1.0, collected=False, owes_fence=False)
+    board: Any = SimpleNamespace(parts=lambda: [(item, part)])
+
+    def after(*sizes: int) -> bytes:
+        made.seen({KEY: (sizes[0], sizes[1])})
+        made.collect(board, 10.0)
+        return spool.read(KEY, "stdout", 0, 100)
+
+    assert (after(0, 0), node.reads) == (b"", 0)
+    assert after(2, 0) == b"abc"  # what was written since as well
+    reads = node.reads
+    assert (after(3, 0), node.reads) == (b"abc", reads)
+    node.output = b"abcdef"
+    assert after(6, 0) == b"abcdef"
+
+
+def test_it_brings_what_can_be_asked_for(tmp_path: Path) -> None:
+    spool, node = Spool(tmp_path), Bulk(b"abc")
+    links: Any = SimpleNamespace(of=lambda part: node if part.key == KEY else None)
+    nobody: Any = None
+    made = Collector(links, spool, Inbox(), nobody)
+    away = PartKey(JobId(1), 1, 1)
+    parts: list[Any] = [
+        SimpleNamespace(key=key, state=AttemptState.ENDED, started=1.0, collected=False) for key in (KEY, away)
+    ]
+    assert made.bring(parts) == {KEY: True}
+    assert spool.read(KEY, "stdout", 0, 100) == b"abc"
+    node.read = lambda *_: (b"", 3)  # type: ignore[method-assign]
+    spool.forget(JobId(1))
+    assert made.bring(parts) == {KEY: False}
