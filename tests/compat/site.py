@@ -96,7 +96,7 @@ class Site:
         assert match, text
         return int(match[1])
 
-    def await_job(self, job_id: int, *states: str) -> dict[str, Any]:
+    def await_job(self, job_id: int | str, *states: str) -> dict[str, Any]:
         wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
         def there() -> dict[str, Any] | None:

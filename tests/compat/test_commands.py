@@ -68,7 +68,11 @@ def test_a_port_that_is_taken(alone: Site, site: Site) -> None:
     assert alone.ok("mgpu_client", "submit", "--interactive", "-Q", "--gpus", 0, "echo on") == "on\n"
 
 
-@row("mgpu_simple_master.py, mgpu_simple_client.py, mgpu_simple_node.py")
+@row(
+    "mgpu_simple_master.py, mgpu_simple_client.py, mgpu_simple_node.py",
+    "mgpu_client.py, mgpu_node.py, mgpu_queue.py, mgpu_cancel.py, mgpu_srun.py",
+    "mgpu_master_new.py, mgpu_node_new.py, mgpu_client_new.py",
+)
 def test_each_name_is_installed(site: Site) -> None:
     text = (REPOSITORY / "pyproject.toml").read_text()
     scripts = dict(re.findall(r'^(mgpu_\w+) = "([\w.]+:\w+)"$', text, re.M))

@@ -68,13 +68,46 @@ def test_a_failed_try_is_followed_by_another(site: Site) -> None:
     job = site.await_job(site.submitted(site.ok("mgpu_client", "submit", "--gpus", 1, "--retries", 2, text)))
     assert (job["state"], job["attempt"]) == ("COMPLETED", 2)
     node = site.lab.nodes[1]
-    said = site.ok("mgpu_client", "submit", "--gpus", 1, "--policy", "spread", "sleep 2; hostname")
+    text = 'test "$MGPU_ATTEMPT" = 2 || sleep 300; hostname'
+    said = site.ok("mgpu_client", "submit", "--gpus", 1, "--policy", "spread", text)
     job = site.await_job(site.submitted(said), "RUNNING")
     assert job["allocation"][0]["node"] == "node002"
     node.fault("reboot")
     until("the node is back", lambda: nodes(site)["node002"]["state"] == "UP")
     job = site.await_job(job["job_id"])
     assert (job["state"], job["attempt"]) == ("COMPLETED", 2)
+
+
+@row("the node asked for is not healthy: another one instead")
+def test_who_names_a_node_waits_for_it(site: Site) -> None:
+    site.ok("mgpu", "node", "drain", "node001", "--reason", "new fan")
+    said = site.ok("mgpu_client", "submit", "--gpus", 1, "--node-gpu-ids", "node001:0", "hostname")
+    job_id = site.submitted(said)
+    why = until("it has been looked at", lambda: "new fan" in (told := site.ok("mgpu", "why", job_id)) and told)
+    assert "it would start now with:\n  without --node-gpu-ids\n" in why
+    site.ok("mgpu", "node", "resume", "node001")
+    job = site.await_job(job_id)
+    assert (job["state"], job["allocation"][0]["node"]) == ("COMPLETED", "node001")
+
+
+@row("service discovery")
+def test_hosts_that_ssh_knows_become_nodes(site: Site, tmp_path: Path) -> None:
+    """Here they are nodes already, of another configuration."""
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    (tmp_path / ".ssh/config").write_text(site.lab.ssh_config.read_text())
+    done = site.run("mgpu", "init", "node001", "node002", "--no-probe", "--yes", env={"HOME": str(tmp_path)})
+    assert done.code == 0, done.err
+    checked = site.ok("mgpu", "config", "check", tmp_path / ".config/mgpu/cluster_config.yaml")
+    assert checked.rstrip().endswith("ok, 2 nodes")
+
+
+@row("advanced scheduling algorithms")
+def test_one_waits_for_another(site: Site) -> None:
+    first = site.submitted(site.ok("mgpu_client", "submit", "--gpus", 1, "--array", "1-2", "sleep 1"))
+    then = site.submitted(site.ok("mgpu_client", "submit", "--gpus", 1, "--dependency", f"afterok:{first}", "true"))
+    ended = site.await_job(then)
+    tasks = [site.await_job(f"{first}_{index}") for index in (1, 2)]
+    assert ended["state"] == "COMPLETED" and ended["start_time"] >= max(task["end_time"] for task in tasks)
 
 
 @row("cancelled and ended jobs leave nothing on the GPU")

@@ -43,6 +43,12 @@ def test_node(old_lab: Lab, tmp_path: Path) -> None:
         site.begin()
         text = f"node = SimpleNode('node1', 'localhost', {site.port}, 8081).start_agent()"
         assert program(site, f"{text}; print(json.dumps(node.as_row()))")["node_id"] == "node1"
+        lines = [
+            f"manager = NodeManager('localhost', {site.port})",
+            "manager.add_node('node1', 8081, host='127.0.0.1')",
+            "print(json.dumps([node.node_id for node in manager.start_all()] + [manager.test_connection('node1')]))",
+        ]
+        assert program(site, "\n".join(lines)) == ["node1", True]
         text = f"known = NodeManager('localhost', {site.port}).nodes()"
         assert program(site, f"{text}; print(json.dumps([node.status for node in known.values()]))") == ["online"]
 

@@ -87,12 +87,7 @@ def read(case: dict[str, Any]) -> Snapshot:
     nodes = [view(name, told, running) for name, told in case["nodes"].items()]
     jobs = [pending(number, told) for number, told in case["jobs"].items()]
     ends = tuple(ended(number, one) for number, one in running.items() if "until" in one)
-    behind = tuple(
-        Dependent(
-            pending(number, told["job"]), tuple((JobId(other), begins) for other, begins in told["waits_for"].items())
-        )
-        for number, told in case.get("dependents", {}).items()
-    )
+    behind = tuple(dependent(number, told) for number, told in case.get("dependents", {}).items())
     return snapshot(
         nodes, *jobs, running=ends, dependents=behind, tasks=Counter(one.array for one in ends if one.array)
     )

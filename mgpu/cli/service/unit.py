@@ -41,6 +41,8 @@ RestartPreventExitStatus=2 77
 KillMode=process
 OOMPolicy=continue
 UMask=0077
+# the master has four threads for each node with a job, and jobs of this machine are counted with it
+TasksMax=infinity
 """
 # Each of them reaches the jobs of this machine too, and forbids them sudo and setuid programs (apptainer, ping).
 CONFINED = """\
@@ -64,7 +66,10 @@ ProtectHostname=yes
 """
 UNCONFINED = """\
 # this machine is a node: its jobs would be confined with the master, so nothing is
-TasksMax=infinity
+"""
+ROOM = """\
+# a descriptor for each node and each client; jobs of this machine would inherit it, a user's systemd may not give it
+LimitNOFILE=8192:524288
 """
 
 
@@ -94,7 +99,7 @@ def render(facts: Facts) -> str:
         "" if facts.own else f"User={facts.user}\n",
         _state_directory(facts),
         SERVICE,
-        UNCONFINED if facts.is_node else CONFINED + ("" if facts.own else CONFINED_SYSTEM),
+        UNCONFINED if facts.is_node else CONFINED + ("" if facts.own else CONFINED_SYSTEM + ROOM),
         f"\n[Install]\nWantedBy={'default' if facts.own else 'multi-user'}.target\n",
     ]
     return "".join(parts)
