@@ -24,7 +24,8 @@ case $* in
 *"version_info < (3, 10)"*) exit OLD ;;
 *ensurepip*) exit BARE ;;
 "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && touch "$3/pyvenv.cfg" ;;
-"-m pip "*) printf '#!/bin/sh\\necho mgpu 7.7\\n' >"${0%/*}/mgpu" && chmod +x "${0%/*}/mgpu" ;;
+"-m pip "*)
+    cd "${0%/*}" && printf '#!/bin/sh\\necho mgpu 7.7\\n' >mgpu && chmod +x mgpu && cp mgpu mgpu_srun ;;
 esac
 """
 UV = """#!/bin/sh
@@ -83,7 +84,8 @@ def test_the_newest_python_by_name_is_taken(head: Head) -> None:
         f"mgpu 7.7 is installed in {head.prefix}",
         f'put it into your PATH: export PATH="{head.home}/.local/bin:$PATH"',
     ]
-    assert (head.home / ".local/bin/mgpu").readlink() == head.prefix / "bin/mgpu"
+    for name in ("mgpu", "mgpu_srun"):
+        assert (head.home / ".local/bin" / name).readlink() == head.prefix / "bin" / name
     assert not any("python3 " in call for call in head.calls)
     assert any(call.startswith("python -m compileall") for call in head.calls)
 
@@ -176,7 +178,7 @@ def test_what_belongs_to_others_is_left_alone(head: Head) -> None:
     done = head.install(f"--prefix={place}")
     assert done.returncode == 0
     assert f"{link} is something else, and is left alone; this mgpu is {place}/bin/mgpu" in done.stdout
-    assert link.read_text() == "mine"
+    assert (link.read_text(), [entry.name for entry in link.parent.iterdir()]) == ("mine", ["mgpu"])
 
 
 @pytest.mark.parametrize("words", [["--prefix"], ["--prefix="], ["--fast"], ["mgpu"]])

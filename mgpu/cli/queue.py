@@ -60,7 +60,10 @@ def node_sums(nodes: list[dict[str, Any]]) -> list[str]:
 def queue_lines(answer: dict[str, Any]) -> list[str]:
     now = clock.now()
     words: dict[tuple[Any, Any], str] = {}  # of thousands that wait, few say something else
-    rows = [waiting_row(job, words) if only_waits(job) else queue_row(job, now) for job in answer["jobs"]]
+    jobs = answer["jobs"]
+    if any(isinstance(job["job_id"], str) for job in jobs):  # tasks: they come in the order in which they began
+        jobs = sorted(jobs, key=lambda job: int(str(job["job_id"]).partition("_")[0]))
+    rows = [waiting_row(job, words) if only_waits(job) else queue_row(job, now) for job in jobs]
     headers = ("JOBID", "NAME", "USER", "STATE", "TIME", "GPUS", "NODE:GPU (REASON)")
     return table(headers, rows, right=(0, 4, 5), shrink=((1, 12), (6, 12), (1, 6)))
 

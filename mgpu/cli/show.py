@@ -65,7 +65,7 @@ def job_lines(job: dict[str, Any], to_it: Sequence[tuple[str, str]] = ()) -> lis
         ("time limit", "" if job.get("time_limit_s") is None else duration(job["time_limit_s"])),
         ("order", order_words(job)),
         ("shipped", ship_words(job.get("ship"))),
-        ("attempt", job.get("attempt")),
+        ("attempt", job.get("attempt") or ""),
     ]
     for part in job.get("allocation") or ():
         state = " ".join(f"{key} {part[key]}" for key in ("pid", "exit_code") if part.get(key) is not None)

@@ -140,8 +140,8 @@ def _gpu_fault(raw: RawProbe, any_row: bool) -> str:
     if raw.gpu_status == 127 and raw.smi_path:
         return f"{raw.smi_path} is not there or cannot be run: see nvidia_smi of this node in the inventory"
     if not raw.smi_path:
-        where = f" in PATH={raw.searched}" if raw.searched else ""
-        return f"nvidia-smi not found{where}: set nvidia_smi for this node in the inventory"
+        where = f" (not in PATH={raw.searched})" if raw.searched else ""
+        return f"nvidia-smi not found: install NVIDIA's driver there, or set nvidia_smi in the inventory{where}"
     if "No devices were found" in text:
         return "nvidia-smi finds no GPUs: check the driver with dmesg on the node, or use the node with --gpus 0"
     if "communicate with the NVIDIA driver" in text:

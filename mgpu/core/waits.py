@@ -245,7 +245,7 @@ def _code(idle: Sequence[NodeView], ask: Ask) -> str:
     barred += [ask.closed[node.name].barred for node in idle if node.usable and node.name in ask.closed]
     unread = len(barred) < len(idle)  # up, and its GPUs cannot be read
     if not barred or (unread and all(each is Barred.MAINTENANCE for each in barred)):
-        return "Resources"
+        return "GpusUnknown"
     return next(str(each) for each in Barred if each in barred)
 
 

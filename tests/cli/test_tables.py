@@ -63,6 +63,9 @@ def test_what_is_still_to_come_of_an_array_is_one_line(peer: Peer, mgpu: Callabl
     lines = mgpu("queue").out.splitlines()
     shown = ["JOBID", "17_[5-99%4]", "17_4", "17_[0,2,4,6,8,10,12,14,16,18,20,22...]"]
     assert [line.split()[0] for line in lines] == shown
+    late = [job("RUNNING", job_id="9_0"), job("PENDING", job_id=18, array_rest="2-9"), job("RUNNING", job_id="9_1")]
+    peer.answers["GET", "/v1/jobs"] = {"jobs": late}
+    assert [line.split()[0] for line in mgpu("queue").out.splitlines()[1:]] == ["9_0", "9_1", "18_[2-9]"]
     peer.answers["GET", "/v1/jobs"] = {"jobs": [job("FAILED", array_rest="5-99", detail="3 FAILED", allocation=[])]}
     line = mgpu("history").out.splitlines()[1]
     assert "17_[5-99]" in line and "CANCELLED" in line and line.endswith("(cancelled before they began)")

@@ -178,7 +178,10 @@ def test_a_name_may_hold_commas_and_an_old_driver_omits_the_maker() -> None:
         ),
         ({"gpu_status": 18, "gpu_text": "Failed to initialize NVML: Unknown Error\n"}, "reboot the node"),
         ({"gpu_status": 6, "gpu_text": "No devices were found\n"}, "finds no GPUs"),
-        ({"gpu_status": 127, "gpu_text": "", "smi_path": ""}, "not found in PATH=/usr/bin:/bin: set nvidia_smi"),
+        (
+            {"gpu_status": 127, "gpu_text": "", "smi_path": ""},
+            "not found: install NVIDIA's driver there, or set nvidia_smi in the inventory (not in PATH=/usr/bin:/bin)",
+        ),
         (
             {"gpu_status": 127, "gpu_text": "", "smi_path": "/opt/x/nvidia-smi"},
             "/opt/x/nvidia-smi is not there or cannot be run: see nvidia_smi",

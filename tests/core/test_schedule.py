@@ -193,7 +193,7 @@ WAITS: list[tuple[list[NodeView], dict[str, Any], str, str]] = [
         "too few nodes that could do it are usable: a: off",
     ),
     ([down("a", "off", "...."), node("b", "....")], {"nodelist": ("b", "a")}, "ReqNodeNotAvail", "a: off"),
-    ([node("a", "", reason="nvidia-smi not found")], {}, "Resources", "a: nvidia-smi not found"),
+    ([node("a", "", reason="nvidia-smi not found")], {}, "GpusUnknown", "a: nvidia-smi not found"),
     ([node("a", "??", reason="hung"), node("b", "....")], {"nodelist": ("a",)}, "ReqNodeNotAvail", "a: hung"),
     ([node("a", "??")], {"nodelist": ("a",)}, "ReqNodeNotAvail", "a: GPU 0,1 unknown: nvidia-smi hung"),
 ]

@@ -68,7 +68,7 @@ FAULTS = {
         ("gpu", "fail", 18, "Driver/library version mismatch"), ("gpu", "ok"),
         "nvidia-smi", "library differ", "reboot the node",
     ),
-    "no nvidia-smi": (("gpu", "missing"), ("gpu", "ok"), "nvidia-smi", "not found in PATH=", "set nvidia_smi"),
+    "no nvidia-smi": (("gpu", "missing"), ("gpu", "ok"), "nvidia-smi", "not found", "set nvidia_smi"),
 }  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def test_every_node_with_its_reason(troubled: Cluster) -> None:
     try:
         troubled("node", "probe", "node002")
         job_id = troubled.submit("-G", 4, "-x", "node001", "true")
-        job = troubled.await_job(job_id, "PENDING", reason="Resources")
+        job = troubled.await_job(job_id, "PENDING", reason="GpusUnknown")
         reasons = {node["node"]: node["reason"] for node in json.loads(troubled("--json", "why", job_id).raw)["nodes"]}
         assert reasons["node001"] == "excluded by the job"
         assert "the NVIDIA driver is not running" in reasons["node002"]

@@ -170,7 +170,8 @@ def prefix(files: Files, session: Session) -> str:
         in_force = os.environ["MGPU_CONFIG"]
     if in_force != str(files.config):
         words += ["--config", str(files.config)]
-        say(f"{in_force} comes first here: name the new one" if in_force else "mgpu does not look there by itself")
+        nearer = f"{in_force} comes first where you stand: go elsewhere, or name the new one"
+        say(nearer if in_force else "mgpu does not look there by itself")
     if session.state_dir:
         words += ["--state-dir", os.path.abspath(session.state_dir)]
     return shlex.join(words)
