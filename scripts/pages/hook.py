@@ -1,5 +1,6 @@
 """What mkdocs does beyond docs/: README.md and its like become pages, decisions get a list, and links that lead out of
-docs/ lead to those pages, or, to code, are plain names: the site needs nothing beside it."""
+docs/ lead to those pages, or, to code, are plain names: the site needs nothing beside it. Tables lose what other readers
+of Markdown need."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ BROUGHT_IN = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security-reports.md",
 }
+CODE = re.compile(r"`[^`]+`")
+NO_HEADS = re.compile(r"<thead>\s*<tr>\s*(?:<th[^>]*></th>\s*)+</tr>\s*</thead>")
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 
 
@@ -31,7 +34,22 @@ def on_files(files: Files, *, config: Any) -> Files:
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
     path = page.file.src_uri
     made = path in BROUGHT_IN.values() or path == "decisions/index.md"
-    return markdown if made else with_links(markdown, posixpath.dirname(f"docs/{path}"))
+    return with_bars(markdown if made else with_links(markdown, posixpath.dirname(f"docs/{path}")))
+
+
+def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:
+    """A table without heads has to have a row for them in Markdown."""
+    return NO_HEADS.sub("", html)
+
+
+def with_bars(markdown: str) -> str:
+    """In tables a bar within code has a backslash before it, which would be shown here."""
+    lines = markdown.split("\n")
+    return "\n".join(CODE.sub(_plain_bar, line) if line.startswith("|") else line for line in lines)
+
+
+def _plain_bar(code: re.Match[str]) -> str:
+    return code[0].replace("\\|", "|")
 
 
 def decisions() -> str:

@@ -54,6 +54,9 @@ def test_it_builds_and_needs_nothing_from_outside(tmp_path: Path) -> None:
         assert fetched.places, page
         outside[page.name] = [place for place in fetched.places if "//" in place]
     assert {name: places for name, places in outside.items() if places} == {}
+    jobs = (tmp_path / "site/jobs.html").read_text(encoding="utf-8")
+    assert "<code>'A100|H100'</code>" in jobs
+    assert "<th></th>" not in jobs and "<td><code>-G 4</code></td>" in jobs
     for style in (tmp_path / "site").rglob("*.css"):
         assert not IN_STYLES.search(style.read_text(encoding="utf-8")), style
 
