@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 
+from mgpu import clock
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, JobId, JobKind, Part, PartKey
 from mgpu.core.reconcile import directory_name
@@ -23,6 +24,7 @@ from mgpu.master.board import Board
 from mgpu.master.inbox import Collected, Inbox
 from mgpu.master.link import NodeLink
 from mgpu.master.links import Links
+from mgpu.master.troubles import Troubles
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.store.spool import Spool, SpoolGap, Stream
@@ -50,6 +52,8 @@ class Collector:
         self._grown: set[PartKey] = set()  # running, with more on the node than here
         self._busy: set[PartKey] = set()
         self._due: dict[PartKey, tuple[float, float]] = {}  # (monotonic time, pause)
+        self._to_bring: dict[PartKey, Future[bool]] = {}  # asked for, and not begun yet
+        self._troubles = Troubles()
 
     def watch(self, job_id: JobId, on: bool) -> None:
         """Any thread."""
@@ -61,10 +65,12 @@ class Collector:
 
     def seen(self, sizes: Mapping[PartKey, tuple[int, int]]) -> None:
         """How much there is of each on its node."""
-        try:
-            self._grown |= {key for key, size in sizes.items() if not self._whole(key, size)}
-        except StoreError as error:
-            log.warning("output: %s", error)
+        for key, size in sizes.items():
+            try:
+                if not self._whole(key, size):
+                    self._grown.add(key)
+            except StoreError as error:
+                self._trouble(key, error)
 
     def drained(self, key: PartKey, sizes: tuple[int, int]) -> bool:
         """Every byte of an ended part is here already, and on the disk. Trouble with one file is no trouble of the
@@ -92,9 +98,15 @@ class Collector:
         return self._links.of(part) if asked else None
 
     def _bring(self, link: NodeLink, key: PartKey) -> Future[bool]:
-        done: Future[bool] = Future()
+        """However often it is asked for while the node is slow, its turn comes once."""
+        with self._lock:
+            if key in self._to_bring:
+                return self._to_bring[key]
+            done = self._to_bring[key] = Future()
 
         def task() -> None:
+            with self._lock:
+                del self._to_bring[key]  # what is asked from now on may be of what is written from now on
             whole = False
             try:
                 more = [self._take(link, key, stream) for stream in STREAMS]
@@ -116,31 +128,48 @@ class Collector:
         """Begin what is due; seconds until something else is."""
         soonest = IDLE_S
         wanted: set[PartKey] = set()
+        there: set[PartKey] = set()
+        with self._lock:
+            watched = frozenset(self._watched)
         for item, part in board.parts():
-            link = self._links.of(part)
-            if link is None or part.collected or part.owes_fence:
+            if part.collected:
                 continue
-            if part.state is AttemptState.ENDED:
-                if self._comes(part, monotonic):
-                    wanted.add(part.key)
-                    soonest = min(soonest, STALLS_S / 2)
-                else:
-                    soonest = min(soonest, self._fetch_rest(link, part.key, monotonic))
-            elif part.started is not None and part.state is not AttemptState.LOST:
-                with self._lock:
-                    live = item.job.spec.kind is JobKind.SRUN or item.job.job_id in self._watched
-                if live:
-                    wanted.add(part.key)
-                    self._follow(link, part)
-                elif part.key in self._grown and part.key not in self._busy:
-                    self._fetch(link, part.key, last=False)
+            there.add(part.key)
+            link = self._links.of(part)
+            if link is None or part.owes_fence:
+                continue
+            live = item.job.spec.kind is JobKind.SRUN or item.job.job_id in watched
+            try:
+                soonest = min(soonest, self._see_to(link, part, live, wanted, monotonic))
+            except StoreError as error:
+                self._trouble(part.key, error)
         self._grown.clear()
         for key in [key for key in self._followers if key not in wanted]:
             self._followers.pop(key).stop()
-        if self._sizes:
-            there = {part.key for _item, part in board.parts() if not part.collected}
-            self._sizes = {key: sizes for key, sizes in self._sizes.items() if key in there}
+        for memory in (self._sizes, self._due):
+            for key in memory.keys() - there:
+                del memory[key]
         return soonest
+
+    def _see_to(self, link: NodeLink, part: Part, live: bool, wanted: set[PartKey], monotonic: float) -> float:
+        """As `collect`, of one part; whoever follows it is `wanted`. Raises StoreError."""
+        if part.state is AttemptState.ENDED:
+            if not self._comes(part, monotonic):
+                return self._fetch_rest(link, part.key, monotonic)
+            wanted.add(part.key)
+            return STALLS_S / 2
+        if part.started is not None and part.state is not AttemptState.LOST:
+            if live:
+                wanted.add(part.key)
+                self._follow(link, part)
+            elif part.key in self._grown and part.key not in self._busy:
+                self._fetch(link, part.key, last=False)
+        return IDLE_S
+
+    def _trouble(self, key: PartKey, error: StoreError) -> None:
+        """Of one part's files, at a pass: the others' output, and all else that a pass does, goes on."""
+        if self._troubles.add(f"{directory_name(key)} {error}", clock.now()):
+            log.warning("output: %s", error, extra=about(key))
 
     def _comes(self, part: Part, monotonic: float) -> bool:
         """What is missing of an ended part is still brought by who followed it: all at once, where fetching asks for it
@@ -184,21 +213,30 @@ class Collector:
         link.bulk.do(lambda: self._turn(link, key, last))
 
     def _turn(self, link: NodeLink, key: PartKey, last: bool) -> None:
+        again = False
         try:
-            more = any(self._take(link, key, stream) for stream in STREAMS)
-            if more:
-                link.bulk.do(lambda: self._turn(link, key, last))
-                return
-            if last:
-                self._spool.sync(key)
-                self._inbox.put(Collected(key))
-                self._due.pop(key, None)
+            again = any(self._take(link, key, stream) for stream in STREAMS)
+            if last and not again:
+                self._over(key)
         except RemoteError as error:
             if last and error.trouble is Trouble.GONE:
-                self._inbox.put(Collected(key, error.message))
+                self._over(key, error.message)
         except (StoreError, SpoolGap) as error:
             log.warning("output: %s", error, extra=about(key))
-        self._busy.discard(key)
+        finally:
+            if not again:
+                self._busy.discard(key)
+        if again:
+            link.bulk.do(lambda: self._turn(link, key, last))
+
+    def _over(self, key: PartKey, trouble: str = "") -> None:
+        """As a Collected; where what there is cannot be brought to the disk, it is tried again."""
+        try:
+            self._spool.sync(key)
+        except StoreError as error:
+            log.warning("output: %s", error, extra=about(key))
+        else:
+            self._inbox.put(Collected(key, trouble))
 
     def _take(self, link: NodeLink, key: PartKey, stream: Stream) -> bool:
         """True = there is more than a turn's worth."""
@@ -248,13 +286,13 @@ class Follower:
         self._stop.set()
 
     def run(self) -> None:
-        offsets = (self._offset("stdout"), self._offset("stderr"))
-        sinks = (self._sink("stdout", offsets[0] or 0), self._sink("stderr", offsets[1] or 0))
         try:
+            offsets = (self._offset("stdout"), self._offset("stderr"))
+            sinks = (self._sink("stdout", offsets[0] or 0), self._sink("stderr", offsets[1] or 0))
             with self._link.runner.following(directory_name(self._key), offsets, sinks) as follow:
                 while not self._stop.wait(0.5) and not follow.ended:
                     pass
-        except RemoteError as error:
+        except (RemoteError, StoreError) as error:
             log.info("following its output: %s", error, extra=about(self._key, self._link.name))
             self._stop.wait(1.0)
         finally:

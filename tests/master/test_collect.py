@@ -1,16 +1,21 @@
-"""By which way the rest of an ended job's output comes."""
+"""By which way the rest of an ended job's output comes, and what is remembered of it."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from mgpu.core.model import AttemptState, JobId, JobKind, PartKey
+import pytest
+
+from mgpu.core.model import AttemptState, JobId, JobKind, NodeName, Part, PartKey
+from mgpu.master.board import Board, Running
 from mgpu.master.collect import STALLS_S, Collector, Follower
-from mgpu.master.inbox import Inbox
+from mgpu.master.inbox import Collected, Inbox
 from mgpu.master.links import Links
+from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.store.spool import Spool
 
 KEY = PartKey(JobId(1), 1, 0)
@@ -115,3 +120,113 @@ def test_it_brings_what_can_be_asked_for(tmp_path: Path) -> None:
     node.read = lambda *_: (b"", 3)  # type: ignore[method-assign]
     spool.forget(JobId(1))
     assert made.bring(parts) == {KEY: False}
+
+
+# --- what is remembered of parts, and trouble with one of them -------------------------------------------------------
+
+
+class Late:
+    """A line whose tasks wait until they are asked for."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Callable[[], None]] = []
+
+    def do(self, task: Callable[[], None]) -> None:
+        self.tasks.append(task)
+
+    def run(self) -> None:
+        while self.tasks:
+            self.tasks.pop(0)()
+
+
+class Node:
+    """With so many bytes of each stream, or `trouble` in their place."""
+
+    def __init__(self, stream: bytes = b"", trouble: Exception | None = None) -> None:
+        self.stream = stream
+        self.trouble = trouble
+
+    def read(self, _name: str, _stream: str, offset: int) -> tuple[bytes, int]:
+        if self.trouble:
+            raise self.trouble
+        return self.stream[offset:], len(self.stream)
+
+
+def part_of(job_id: int, state: AttemptState = AttemptState.RUNNING, **more: Any) -> Part:
+    return Part(JobId(job_id), 1, 0, NodeName("a"), "", (), (), state, started=1.0, **more)
+
+
+def board_of(*parts: Part) -> Board:
+    job: Any = {part.job_id: SimpleNamespace(job_id=part.job_id, spec=SPEC, attempt=1) for part in parts}
+    attempt: Any = SimpleNamespace(number=1)
+    return Board(Running(job[part.job_id], attempt, (part,)) for part in parts)
+
+
+SPEC = SimpleNamespace(kind=JobKind.BATCH)
+
+
+def on_a_node(folder: Path, node: Node) -> tuple[Collector, Late, Inbox]:
+    line, inbox = Late(), Inbox()
+    link: Any = SimpleNamespace(name="a", account="", whose=(), bulk=line, runner=node)
+    threads: Any = None
+    return Collector(Links({NodeName("a"): link}), Spool(folder), inbox, threads), line, inbox
+
+
+def test_of_parts_that_are_done_with_nothing_is_remembered(tmp_path: Path) -> None:
+    node = Node(b"abc")
+    made, line, _inbox = on_a_node(tmp_path, node)
+    for number in range(1, 50):
+        node.trouble = RemoteError("gone", Trouble.GONE) if number % 2 else None
+        made.seen({part_of(number).key: (3, 3)})
+        made.collect(board_of(part_of(number)), 10.0 * number)
+        line.run()
+        made.drained(part_of(number).key, (6, 6))
+        made.collect(board_of(part_of(number, AttemptState.ENDED)), 10.0 * number)
+        line.run()
+    made.collect(board_of(), 1000.0)
+    kept = {name: value for name, value in vars(made).items() if isinstance(value, dict | set) and value}
+    assert kept == {}
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError(), RemoteError("gone", Trouble.GONE), RemoteError("no way there")])
+def test_whatever_befell_one_turn_the_next_one_comes(tmp_path: Path, fault: Exception) -> None:
+    node = Node(b"abc", fault)
+    made, line, inbox = on_a_node(tmp_path, node)
+    ended = board_of(part_of(1, AttemptState.ENDED))
+    made.collect(ended, 0.0)
+    with contextlib.suppress(ZeroDivisionError):  # which its worker logs
+        line.run()
+    inbox.take()
+    node.trouble = None
+    made.collect(ended, 100.0)
+    line.run()
+    assert inbox.take() == [Collected(part_of(1).key)]
+
+
+def test_files_of_one_part_that_cannot_be_used_hold_up_no_other(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("where a folder should be")
+    made, line, inbox = on_a_node(tmp_path, Node(b"abc"))
+    made.watch(JobId(1), True)
+    made.collect(board_of(part_of(1), part_of(2, AttemptState.ENDED)), 0.0)
+    line.run()
+    assert inbox.take() == [Collected(part_of(2).key)]
+
+
+def test_one_whose_files_cannot_be_used_ends_to_follow(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("where a folder should be")
+    link: Any = SimpleNamespace(name="a")
+    follower = Follower(link, KEY, Spool(tmp_path), lambda: None)
+    follower.stop()
+    follower.run()
+    assert not follower.alive
+
+
+def test_what_is_asked_for_again_and_again_waits_once(tmp_path: Path) -> None:
+    made, line, _inbox = on_a_node(tmp_path, Node(b"abc"))
+    link: Any = made._links[NodeName("a")]
+    first = made._bring(link, KEY)
+    assert made._bring(link, KEY) is first
+    assert len(line.tasks) == 1
+    line.run()
+    assert first.result()
+    assert made._bring(link, KEY) is not first
