@@ -31,6 +31,7 @@ from mgpu.ops.context import Caller, Context
 from mgpu.ops.submit import submit
 from tests.sim.books import Books
 from tests.sim.drains import Drains
+from tests.sim.memories import FIRST_JOB, memories
 from tests.sim.node import VirtualNode
 from tests.sim.runner import LATEST_S, VirtualRunner
 from tests.sim.scenario import Scenario, configuration, lay_trees, submission
@@ -43,6 +44,7 @@ from tests.sim.world import Crash, Violation, World
 
 CALLERS = (Caller(1001, "alice"), Caller(1002, "bob"), ADMIN)
 FIRST_PROBES_S = 10.0
+FORGETS_S = 120.0  # after the last job is over
 
 
 @dataclass
@@ -70,6 +72,8 @@ class Simulation:
         }
         self._config = configuration(scenario)
         self._store = TroubledStore.open(folder / "mgpu.db")
+        with self._store.write() as writer:
+            writer.driver.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)", (FIRST_JOB - 1,))
         self._spool = TroubledSpool(folder / "spool")
         lay_trees(folder, CALLERS)
         self._books = Books(folder / "mgpu.db", self._spool, self.truth, self.nodes)
@@ -107,6 +111,7 @@ class Simulation:
         left = self._books.unfinished()
         if left:
             self.truth.violate(f"not over {self.scenario.patience_s:.0f} s after the last fault: {left}")
+        self._forget()
         # what was on its way may still arrive, and must change nothing
         until = world.time + LATEST_S
         self._over = True
@@ -127,6 +132,13 @@ class Simulation:
             else:
                 world.step()
             self._raise_violations()
+
+    def _forget(self) -> None:
+        """A master that goes on keeps nothing of jobs that are over."""
+        until = self.world.time + FORGETS_S
+        self._go_on(lambda: self.world.time >= until)
+        if self._master is not None and self._all_over() and (left := memories(self._master, 1000)):
+            self.truth.violate(f"all is over, and remembered: {left}")
 
     def _all_over(self) -> bool:
         return self.figures.jobs == self.scenario.jobs and not self._books.unfinished()

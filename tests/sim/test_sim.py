@@ -169,3 +169,8 @@ def test_sees_that_an_array_outlives_its_tasks(monkeypatch: pytest.MonkeyPatch) 
 def test_sees_that_an_index_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array, "without", lambda indices, index: indices[1:])
     assert re.search(r"array \d+ of .* has become", found(set(), arrays=1.0))
+
+
+def test_sees_that_a_job_that_is_over_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Realiser, "forget", lambda self, board: None)
+    assert re.search(r"all is over, and remembered: .*Realiser\._given", found(set()))
