@@ -220,7 +220,10 @@ class LocalConnection:
         environ = self._environ
         if environ is None:
             environ = {name: value for name, value in os.environ.items() if not name.startswith(("MGPU_", "SLURM_"))}
-        return LocalChannel(command, environ)
+        try:
+            return LocalChannel(command, environ)
+        except OSError as error:  # no more processes, descriptors or memory
+            raise RemoteError(f"no shell can be run on this machine: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Nothing to close: each channel is a process of its own."""

@@ -26,6 +26,7 @@ from mgpu.remote import hostkeys
 from mgpu.remote.channel import Login, SshConnection, wake_reader
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.gateways import Gateways
+from mgpu.remote.proxy import Proxy
 
 # so often paramiko's thread of a connection sees whether it has to show a sign of life. By itself ten times a second,
 # which for a hundred idle nodes was most of what the master did
@@ -65,10 +66,12 @@ class OfferedKeys:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A login with all that it goes through. `sock` is that of the first hop, None behind a proxy command."""
+    """A login with all that it goes through. `sock` is that of the first hop, None behind a gateway; `proxy`: what
+    leads to that hop, if it is a ProxyCommand."""
 
     links: tuple[fabric.Connection, ...]
     sock: socket.socket | None
+    proxy: Proxy | None
     logins: tuple[Login, ...]
 
     @property
@@ -86,6 +89,11 @@ class _Chain:
                 link.close()
         if self.sock is not None:
             self.sock.close()
+        self.end_proxy()
+
+    def end_proxy(self) -> None:
+        if self.proxy is not None:
+            self.proxy.close()
 
 
 _gateways: Gateways[object, _Chain] = Gateways(_Chain.alive, _Chain.close)
@@ -95,8 +103,9 @@ def connect(target: SshTarget, node: str, own_known_hosts: Path, limits: LoginLi
     """Raises RemoteError with a reason that says what to do."""
     if not target.hops:
         chain = log_in((target,), node, own_known_hosts, limits, None)
+        address = target.host if chain.proxy or chain.sock is None else str(chain.sock.getpeername()[0])
         return SshConnection(
-            chain.transport, _address(chain.sock, target), chain.sock, limits.dead_peer_s, chain.logins
+            chain.transport, address, chain.sock, limits.dead_peer_s, chain.logins, release=chain.end_proxy
         )
     gateway, release = _gateways.borrow(
         (target.hops, own_known_hosts), lambda: log_in(target.hops, "", own_known_hosts, limits, None)
@@ -117,26 +126,27 @@ def log_in(
     """Through all of them, beginning behind the gateway. `node` "": jump hosts, which are none of our nodes."""
     links: list[fabric.Connection] = []
     sock: socket.socket | None = None
+    proxy: Proxy | None = None
     logins: list[Login] = []
     try:
         for hop in hops:
             above = links[-1] if links else gateway
-            if above is None and not hop.proxy_command:
-                sock = open_socket(hop, limits)
+            if above is None:
+                proxy = Proxy(hop.proxy_command) if hop.proxy_command else None
+                sock = proxy.sock if proxy else open_socket(hop, limits)
             links.append(_connection(hop, node, own_known_hosts, limits, above, sock if above is None else None))
             _open(links[-1], hop)
             transport = links[-1].client.get_transport()
-            if not isinstance(transport.sock, paramiko.ProxyCommand):  # which cannot be woken
-                transport.sock.settimeout(WAKE_S)
+            transport.sock.settimeout(WAKE_S)
             shown = transport.get_remote_server_key()
             accepted = links[-1].connect_kwargs["auth_strategy"].last
             logins.append(Login(f"{shown.get_name()} {hostkeys.fingerprint(shown)}", accepted))
-    except RemoteError:
-        _Chain(tuple(links), sock, ()).close()
+    except BaseException:
+        _Chain(tuple(links), sock, proxy, ()).close()
         raise
     # as long as the transport lives, so does all that it goes through
     links[-1].client.get_transport().mgpu_links = links
-    return _Chain(tuple(links), sock, tuple(logins))
+    return _Chain(tuple(links), sock, proxy, tuple(logins))
 
 
 def keys_to_offer(hop: SshTarget) -> OfferedKeys:
@@ -148,10 +158,6 @@ def keys_to_offer(hop: SshTarget) -> OfferedKeys:
     finally:
         strategy.close()
     return OfferedKeys(strategy.origins, tuple(strategy.encrypted), tuple(strategy.unreadable), strategy.agent)
-
-
-def _address(sock: socket.socket | None, target: SshTarget) -> str:
-    return target.host if sock is None else str(sock.getpeername()[0])
 
 
 def open_socket(hop: SshTarget, limits: LoginLimits) -> socket.socket:
@@ -191,8 +197,6 @@ def _connection(
     }
     if sock is not None:
         options["sock"] = sock
-    elif gateway is None:
-        options["sock"] = paramiko.ProxyCommand(hop.proxy_command)
     link = fabric.Connection(
         hop.host,
         user=hop.user,
@@ -358,5 +362,7 @@ def _open(link: fabric.Connection, hop: SshTarget) -> None:
         raise RemoteError(f"login on {where} failed: {error or 'connection closed'}") from error
     except (OSError, EOFError) as error:
         raise RemoteError(f"connection to {where} lost while logging in: {error or 'closed'}") from error
+    except RuntimeError as error:  # a connection is a thread, and there may be no more of these
+        raise RemoteError(f"no login on {where}: {error}") from error
     finally:
         link.connect_kwargs["auth_strategy"].close()

@@ -43,11 +43,12 @@ class Connections:
 
     def with_room(self, refused: Container[Connection]) -> Connection | None:
         with self._lock:
-            for connection, count in list(self._shells.items()):
-                if not connection.alive:
-                    del self._shells[connection]
-                elif count < MAX_SHELLS and connection not in refused:
-                    return connection
+            there = list(self._shells.items())
+        for connection, count in there:
+            if not connection.alive:
+                self.discard(connection)
+            elif count < MAX_SHELLS and connection not in refused:
+                return connection
         return None
 
     def login(self) -> Connection:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import paramiko
 from mgpu.config.sshconfig import SshTarget
 from mgpu.remote.connect import LoginLimits, log_in, open_socket
 from mgpu.remote.errors import RemoteError
+from mgpu.remote.proxy import Proxy
 
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512")
 
@@ -55,26 +54,8 @@ def _way(
             raise RemoteError(f"the jump host has no way to {where}: {error}") from error
         yield channel
     elif target.proxy_command:
-        with _proxied(target.proxy_command) as ours:
-            yield ours
+        with contextlib.closing(Proxy(target.proxy_command)) as proxy:
+            yield proxy.sock
     else:
         with open_socket(target, limits) as ours:
             yield ours
-
-
-@contextlib.contextmanager
-def _proxied(command: str) -> Iterator[socket.socket]:
-    """paramiko's own ProxyCommand is not to be ended from outside while its transport still reads."""
-    ours, theirs = socket.socketpair()
-    with ours:
-        try:
-            with theirs:
-                end, words = theirs.fileno(), shlex.split(command)
-                process = subprocess.Popen(words, stdin=end, stdout=end, stderr=subprocess.DEVNULL)
-        except (OSError, ValueError) as error:
-            raise RemoteError(f"the ProxyCommand cannot be run: {error}") from error
-        try:
-            yield ours
-        finally:
-            process.kill()
-            process.wait()

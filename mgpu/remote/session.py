@@ -203,10 +203,13 @@ class NodeSession:
 
     def _begin(self, connection: Connection) -> NodeShell:
         shell = NodeShell(connection, self._login_timeout_s, self._sudo_user)
-        reply = shell.request("root", *self._root_words, timeout_s=self._login_timeout_s)
-        if reply.status != "ok":
+        try:
+            reply = shell.request("root", *self._root_words, timeout_s=self._login_timeout_s)
+            if reply.status != "ok":
+                raise RemoteError(f"the node's program does not start: {reply.text[:200]}", Trouble.NO_COMMANDS)
+        except RemoteError:
             shell.close()
-            raise RemoteError(f"the node's program does not start: {reply.text[:200]}", Trouble.NO_COMMANDS)
+            raise
         return shell
 
     def _drop(self, shell: NodeShell) -> None:

@@ -287,15 +287,28 @@ class Follow:
         held: bytes,
         begin: bytes | None,
     ) -> None:
-        """Pass bytes on, but for a tail that could be the start of the end mark."""
+        whole = False
+        try:
+            whole = self._pass_on(receive, sink, held, begin)
+        finally:
+            if not whole:  # also where a sink fails: what comes next is no answer to anything
+                self._shell.broken = True
+
+    def _pass_on(
+        self,
+        receive: Callable[[float | None], bytes],
+        sink: Callable[[bytes], None],
+        held: bytes,
+        begin: bytes | None,
+    ) -> bool:
+        """Bytes, but for a tail that could be the start of the end mark. Whether that came."""
         while True:
             try:
                 data = receive(None)
             except (OSError, EOFError):
                 data = b""
             if not data:
-                self._shell.broken = True
-                return
+                return False
             held += data if len(data) < MUCH else _more(receive, data)
             if begin is not None:
                 at = held.find(begin)
@@ -307,7 +320,7 @@ class Follow:
             if at >= 0:
                 if at:
                     sink(held[:at])
-                return
+                return True
             keep = _overlap(held, self._end)
             if len(held) > keep:
                 sink(held[: len(held) - keep])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import signal
 import socket
 import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from mgpu.remote.connect import connect
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.scan import scan_host_keys
+from mgpu.remote.shell import NodeShell
 from tests.lab import Lab
 from tests.lab.node import Node
-from tests.remote.conftest import wait_until
+from tests.remote.conftest import living, wait_until
 from tests.remote.test_ssh import LIMITS, NOWHERE, hello, needs_namespaces, refused, target
 
 pytestmark = pytest.mark.lab
@@ -87,6 +92,45 @@ def test_keys_of_a_node_that_is_not_reached_directly(lab: Lab) -> None:
         scan_host_keys(replace(there, proxy_command="false"), NOWHERE, LIMITS)
     with pytest.raises(RemoteError, match="cannot be run"):
         scan_host_keys(replace(there, proxy_command="/no/such/program"), NOWHERE, LIMITS)
+
+
+RELAY = """
+import os, socket, sys, threading
+there = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def carry(source, target):
+    while data := os.read(source, 65536):
+        os.write(target, data)
+    os._exit(0)
+sys.stderr.write("x" * 200_000)  # more than a pipe holds
+threading.Thread(target=carry, args=(0, there.fileno())).start()
+carry(there.fileno(), 1)
+"""
+
+
+def test_a_proxy_command_is_a_way_like_any_other(lab: Lab) -> None:
+    node = lab.nodes[0]
+    command = shlex.join((sys.executable, "-c", RELAY, node.address, str(node.port)))
+    behind = target(lab, node, proxy_command=command)
+    with contextlib.closing(connect(behind, "node001", NOWHERE, LIMITS)) as connection:
+        assert connection.address == node.address
+        shell = NodeShell(connection, LIMITS.login_s)
+        assert shell.request("state").status == "ok"
+        (relay,) = living(RELAY)
+        os.kill(relay, signal.SIGKILL)
+        with pytest.raises(RemoteError, match="connection lost"):
+            shell.request("state")
+        wait_until(lambda: not connection.alive)
+    with contextlib.closing(connect(behind, "node001", NOWHERE, LIMITS)):
+        assert len(living(RELAY)) == 1
+    assert living(RELAY) == []
+
+
+def test_a_proxy_command_that_cannot_be_run_is_said(lab: Lab) -> None:
+    node = lab.nodes[0]
+    for command in ("/no/such/program", "with 'half a quote"):
+        error = refused(target(lab, node, proxy_command=command))
+        assert error.message.startswith("the ProxyCommand cannot be run: ")
+    assert "lost while logging in" in refused(target(lab, node, proxy_command="false")).message
 
 
 def name(node: Node) -> str:

@@ -156,3 +156,17 @@ def test_events_tell_what_a_look_would(bench: Workbench) -> None:
     assert (told[1, "exited"].exit_code, told[1, "exited"].sizes) == (4, (5, 2))
     assert told[2, "stop_wanted"].stop == "CANCEL"
     assert told[1, "started"].pid and told[1, "started"].boot_id and told[2, "ready"].pid
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_shell_is_not_used_again_where_what_it_said_was_not_taken(quick_bench: Workbench) -> None:
+    quick_bench.run("1.1", "echo one; echo two >&2")
+
+    def fail(_data: bytes) -> None:
+        raise ZeroDivisionError
+
+    with quick_bench.session.shell() as shell:
+        follow = shell.follow("1.1", (0, 0), (fail, lambda _data: None))
+        wait_until(lambda: follow.ended)
+        follow.stop()
+        assert shell.broken

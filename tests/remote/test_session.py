@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -163,30 +162,30 @@ def test_where_no_process_can_be_made_it_is_a_node_that_does_not_answer() -> Non
         LocalConnection({"HUGE": "x" * 1_000_000}).open_channel("true")
 
 
-def test_a_shell_whose_program_does_not_begin_is_closed(tmp_path: Path) -> None:
-    place = tmp_path / "file"
-    place.touch()
-    connection = Kept(os.environ)
-    session = NodeSession(lambda: connection, ("db", "node001", str(place), "own"), 30.0)
-    with pytest.raises(RemoteError, match="not a folder of this account alone"):
-        session.control("ping")
-    slow = NodeSession(lambda: connection, ("db", "node001;sleep 5", str(tmp_path)), 30.0)
-    slow._root_words = ("\n",)  # no request: nobody answers
-    slow._login_timeout_s = 0.5
-    with pytest.raises(RemoteError, match="did not answer in time"):
-        slow.control("ping")
-    assert [channel._process.returncode is not None for channel in connection.channels] == [True, True]
-
-
 class Kept(LocalConnection):
-    """Knows the channels that were opened on it."""
+    """Knows the channels that were opened on it, over which no more is sent than so much."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        super().__init__(environ)
+    def __init__(self, most: int) -> None:
+        super().__init__(os.environ)
+        self.most = most
         self.channels: list[LocalChannel] = []
 
     def open_channel(self, command: str) -> LocalChannel:
         channel = super().open_channel(command)
         assert isinstance(channel, LocalChannel)
+        send, sent = channel.send, iter(range(self.most))
+        channel.send = lambda *given: next(sent, None) is None or send(*given)  # type: ignore[method-assign]
         self.channels.append(channel)
         return channel
+
+
+@pytest.mark.parametrize(("most", "said"), [(2, "not a folder of this account alone"), (1, "did not answer in time")])
+def test_a_shell_whose_program_does_not_begin_is_closed(tmp_path: Path, most: int, said: str) -> None:
+    place = tmp_path / "file"
+    place.touch()
+    connection = Kept(most)
+    patience_s = 30.0 if most > 1 else 2.0
+    session = NodeSession(lambda: connection, ("db", "node001", str(place), "own"), patience_s)
+    with pytest.raises(RemoteError, match=said):
+        session.control("ping")
+    assert [channel._process.returncode for channel in connection.channels] == [0]
