@@ -6,11 +6,14 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Protocol, TypeVar
 
 from mgpu import clock
 
 log = logging.getLogger(__name__)
+
+AGAIN_S = 1.0  # until a thread is wanted again that there was no room for
 
 Task = Callable[[], None]
 T = TypeVar("T")
@@ -40,15 +43,15 @@ class Worker:
     def __init__(self, name: str) -> None:
         self._name = name
         self._queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._is_made = False
         self._lock = threading.Lock()
 
     def do(self, task: Task) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
         self._queue.put(task)
+        with self._lock:
+            if not self._is_made:
+                self._is_made = True
+                _reserve().spawn(self._name, self._run)
 
     def end(self) -> None:
         """After what is queued."""
@@ -63,11 +66,20 @@ class Worker:
 
 
 class SystemThreads:
+    def __init__(self) -> None:
+        _reserve()  # while there is room
+
     def line(self, name: str) -> Line:
         return Worker(name)
 
     def spawn(self, name: str, task: Task) -> None:
-        threading.Thread(target=task, name=name, daemon=True).start()
+        def run() -> None:
+            try:
+                task()
+            except Exception:  # nobody else would tell of it
+                log.exception("%s: it failed", name)
+
+        _reserve().spawn(name, run)
 
     def together(self, tasks: Sequence[Callable[[], T]], limit_s: float) -> list[T | None]:
         answers: list[T | None] = [None] * len(tasks)
@@ -77,8 +89,41 @@ class SystemThreads:
 
         threads = [threading.Thread(target=run, args=(at,), daemon=True) for at in range(len(tasks))]
         deadline = clock.monotonic() + limit_s
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        began = [thread for thread in threads if _begins(thread)]
+        for thread in began:
             thread.join(max(0.0, deadline - clock.monotonic()))
         return list(answers)
+
+
+class _Reserve:
+    """Makes threads; where the machine has no room for one more (a container's limit, a user's), again until it has:
+    who asked for it has noted that it is under way. Its own thread for that is there from the beginning."""
+
+    def __init__(self) -> None:
+        self._late: queue.SimpleQueue[tuple[str, Task]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="late threads", daemon=True).start()
+
+    def spawn(self, name: str, task: Task) -> None:
+        if not _begins(threading.Thread(target=task, name=name, daemon=True)):
+            log.warning("%s: there is no room for another thread; it is tried again", name)
+            self._late.put((name, task))
+
+    def _run(self) -> None:
+        while True:
+            name, task = self._late.get()
+            while not _begins(threading.Thread(target=task, name=name, daemon=True)):
+                threading.Event().wait(AGAIN_S)
+
+
+@cache
+def _reserve() -> _Reserve:
+    """One for all: there may be hundreds of SystemThreads."""
+    return _Reserve()
+
+
+def _begins(thread: threading.Thread) -> bool:
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
