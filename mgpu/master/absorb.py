@@ -10,6 +10,7 @@ from itertools import chain
 from mgpu.core import health, lifecycle, marks, retry
 from mgpu.core.launchers import ends_with_rank_0
 from mgpu.core.lifecycle import News, PartEvent
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, NodeState, Part, PartKey
 from mgpu.core.observation import MarkKind, Node
 from mgpu.core.reconcile import ANY_RANK
@@ -20,7 +21,6 @@ from mgpu.ops.output import NOTICE
 from mgpu.ops.render import said
 from mgpu.store.writing import Writer
 
-WHO = "master"
 _MOST_SHOWN = 16  # GPUs of a node in one line
 _LATELY = 8  # parts that ended well are remembered: see marks.after_end
 

@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 from mgpu.clock import Clock
 from mgpu.core import lifecycle
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import Audit, Job, JobId, JobState
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
 
-WHO = "master"
 LONGEST_PAUSE_S = 3600.0
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from operator import is_
 
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import Audit, DeviceUuid, JobId
 from mgpu.core.plan import NodeView
 from mgpu.core.smi.mig import label
 from mgpu.ops.output import NOTICE
 from mgpu.store.store import Store
-
-_WHO = "master"
 
 
 class Conflicts:
@@ -37,7 +36,7 @@ class Conflicts:
                     # a master that begins anew may have told it before
                     before = writer.audits(job_id=job_id, what=NOTICE)
                     if not any(entry.detail.startswith(where) for entry in before):
-                        writer.audit(Audit(now, _WHO, NOTICE, job_id, None, f"{where}: {who}"))
+                        writer.audit(Audit(now, WHO, NOTICE, job_id, None, f"{where}: {who}"))
         self._told |= found.keys()
         return [job_id for job_id, _, _ in news]
 

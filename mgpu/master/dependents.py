@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from mgpu.core.dependency import Verdict, judge
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import Audit, Dependency, Job, JobId, JobState
 from mgpu.ops import arrays
 from mgpu.store.reading import Reader
 from mgpu.store.tables import written_out
 from mgpu.store.writing import Writer
 
-WHO = "master"
 _Name = tuple[int, str]  # whose, and how it is called
 
 
@@ -35,7 +35,7 @@ class Dependents:
         self.drop(job.job_id)
         dependency = dependency_of(job)
         self._jobs[job.job_id] = job
-        self._link(job.job_id, dependency.job_ids)
+        self._wait(job.job_id, dependency.job_ids)
         if dependency.singleton:
             self._singletons.setdefault(_name(job), set()).add(job.job_id)
 
@@ -45,11 +45,13 @@ class Dependents:
         if job is None:
             return
         self.lost.discard(job_id)
-        for other in self._waits_for.pop(job_id, ()):
-            _discard(self._waited_for, other, job_id)
+        self._wait(job_id, ())
         _discard(self._singletons, _name(job), job_id)
 
-    def _link(self, job_id: JobId, others: Iterable[JobId]) -> None:
+    def _wait(self, job_id: JobId, others: Iterable[JobId]) -> None:
+        """It waits for these, and for none that it waited for before."""
+        for other in self._waits_for.pop(job_id, ()):
+            _discard(self._waited_for, other, job_id)
         for other in others:
             self._waits_for.setdefault(job_id, set()).add(other)
             self._waited_for.setdefault(other, set()).add(job_id)
@@ -82,7 +84,7 @@ class Dependents:
                 if name not in names:
                     names[name] = _Namesakes(reader.namesakes(*name))
                 first = names[name].before(job)
-                self._link(job.job_id, () if first is None else (first,))
+                self._wait(job.job_id, (*dependency.job_ids, *(() if first is None else (first,))))
             verdict = found[job.job_id] = judge(dependency, facts, first)
             (self.lost.add if verdict.never and not dependency.keep else self.lost.discard)(job.job_id)
         return found

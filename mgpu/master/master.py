@@ -14,6 +14,7 @@ from mgpu.config.model import Config
 from mgpu.core import health, retry
 from mgpu.core.errors import NotFound, StoreError
 from mgpu.core.lifecycle import PartEvent
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.marks import Order
 from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node, Observation
@@ -21,7 +22,7 @@ from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
 from mgpu.master import trust
-from mgpu.master.absorb import WHO, Absorber, Judgement
+from mgpu.master.absorb import Absorber, Judgement
 from mgpu.master.attendance import Attendance
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector

@@ -18,10 +18,10 @@ from mgpu import clock
 from mgpu.config.model import Notify
 from mgpu.core import notices
 from mgpu.core.errors import StoreError
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import Audit, Job
 from mgpu.logbook import about
 from mgpu.master import outside
-from mgpu.master.absorb import WHO
 from mgpu.master.troubles import Troubles
 from mgpu.ops.context import Context
 from mgpu.ops.notice import document

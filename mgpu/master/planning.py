@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from mgpu.config.model import DAY_S, Config, NodeConfig
 from mgpu.core import lifecycle, maintenance
 from mgpu.core.array import to_come
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import (
     Attempt,
     AttemptState,
@@ -50,7 +51,6 @@ from mgpu.core.shape import shape_of
 from mgpu.core.tasks import uneven
 from mgpu.core.views import node_view
 from mgpu.core.waits import Plan
-from mgpu.master.absorb import WHO
 from mgpu.master.board import Board
 from mgpu.master.use import Use, owner_of
 from mgpu.ops import arrays

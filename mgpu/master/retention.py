@@ -12,9 +12,9 @@ from math import inf
 from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core.errors import StoreError
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import Audit, JobId
 from mgpu.core.usage import COARSE_S, FINE_KEPT_S, FINE_S
-from mgpu.master.absorb import WHO
 from mgpu.master.use import REMEMBERED
 from mgpu.master.worker import Threads
 from mgpu.ops.output import REMOVED

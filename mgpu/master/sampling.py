@@ -17,12 +17,12 @@ from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core import usage
 from mgpu.core.errors import StoreError
+from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.model import AttemptState, Audit, DeviceUuid, NodeName, Part, PartKey
 from mgpu.core.notices import IDLE
 from mgpu.core.observation import GpuReading, Observation
 from mgpu.core.plan import NodeView
 from mgpu.core.usage import COARSE_S, FINE_S, NOBODY, Entry, Key, PartUse
-from mgpu.master.absorb import WHO
 from mgpu.master.board import Board
 from mgpu.master.inbox import Message, Probed
 from mgpu.master.worker import Threads

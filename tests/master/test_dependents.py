@@ -1,14 +1,16 @@
-"""Whom a singleton has to let go first."""
+"""Whom a singleton has to let go first, and what is remembered of that."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgpu.core.model import JobId, JobState
-from mgpu.master.dependents import _Namesakes
+from mgpu.core.model import Condition, ConditionKind, Dependency, JobId, JobState
+from mgpu.master.dependents import Dependents, _Namesakes
 from tests.store.stored_values import job
 
 STATES = st.sampled_from([JobState.PENDING, JobState.RUNNING])
@@ -33,3 +35,23 @@ def test_any_that_runs_then_earlier_ones_but_none_of_its_own_array(
     expected = [job_id for job_id, state in there if state is JobState.RUNNING]
     expected += [job_id for job_id, _ in there if job_id < own]
     assert _Namesakes(found).before(asking) == (expected[0] if expected else None)
+
+
+def test_one_after_the_other_each_waits_for_the_one_before_alone() -> None:
+    """However many went before, nothing of them is remembered."""
+    jobs = [replace(job("a"), job_id=JobId(number)) for number in range(1, 21)]
+    singleton = Dependency((Condition(ConditionKind.SINGLETON),))
+    jobs = [replace(one, spec=replace(one.spec, dependency=singleton)) for one in jobs]
+    dependents = Dependents()
+    for one in jobs:
+        dependents.put(one)
+    for running, *waiting in (jobs[at:] for at in range(len(jobs))):
+        dependents.drop(running.job_id)
+        names = [(running.job_id, JobState.RUNNING), *((one.job_id, JobState.PENDING) for one in waiting)]
+        reader: Any = SimpleNamespace(
+            facts=lambda job_ids: {}, namesakes=lambda *name, names=names: [(*one, one[0]) for one in names]
+        )
+        dependents.look(reader, [one.job_id for one in waiting])
+        assert dependents.affected([running.job_id]) == {one.job_id for one in waiting}
+        earlier = [one.job_id for one in jobs if one.job_id < running.job_id]
+        assert dependents.affected(earlier) == set()
