@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import ipaddress
 import os
 import shlex
@@ -21,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from mgpu import clock, private_file
 from mgpu.config.model import Listen
 from mgpu.core.errors import StoreError
+from mgpu.endpoint import fingerprint
 
 LIFE = timedelta(days=3652)
 CERTIFICATE, KEY = "tls.crt", "tls.key"  # in the state directory
@@ -44,7 +43,7 @@ class Certificate:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint_of(_der(self._certificate))
+        return fingerprint(_der(self._certificate))
 
     def names(self) -> tuple[str, ...]:
         """For which it is."""
@@ -83,11 +82,6 @@ class Certificate:
             what = f"{self._certificate} and {self._key} are no certificate and its key without a password"
             raise StoreError(f"{what} ({error})", "give others in tls_certificate and tls_key") from error
         return context
-
-
-def fingerprint_of(der: bytes) -> str:
-    """As ssh writes those of keys."""
-    return "SHA256:" + base64.b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")
 
 
 def _der(path: Path) -> bytes:

@@ -71,7 +71,7 @@ def top(session: Session, /, theme: str | None, no_mouse: bool, web: bool, port:
 
 def serve(session: Session, theme: str | None, host: str, port: int) -> int:
     """Until a signal ends it: 130 after ^C. Raises MasterError."""
-    from mgpu.tui.web.access import is_loopback
+    from mgpu.endpoint import is_loopback
 
     if not is_loopback(host):
         what = f"--host {host}: the monitor is served on this machine alone, since who sees it acts as you"

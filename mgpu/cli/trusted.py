@@ -33,11 +33,12 @@ Examples:
 def trust(session: Session, /, url: str | None, fingerprint: str | None) -> int:
     """Accept the certificate that a master shows now, after comparing its fingerprint with the one that `mgpu status`
     or `mgpu token fingerprint` shows on the head. From then on no other is accepted there."""
+    from mgpu import endpoint
     from mgpu.client import credentials, tcp
 
     address = _address(session, url)
     wanted = credentials.parse_fingerprint(fingerprint) if fingerprint else ""
-    shown = credentials.fingerprint(tcp.fetch_certificate(address))
+    shown = endpoint.fingerprint(tcp.fetch_certificate(address))
     before = credentials.find_pin(address, os.environ)
     if wanted and shown != wanted:
         what = f"{address.url} shows another certificate: {shown}, not {wanted}"

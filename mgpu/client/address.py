@@ -6,16 +6,15 @@ from __future__ import annotations
 import re
 
 from mgpu.client.http import MasterError
+from mgpu.endpoint import LOOPBACK, PORT, is_loopback
 from mgpu.lean_typing import NamedTuple
 
 FORM = "https://host:port"
-PORT = 8080  # as in the older system
 _URL = re.compile(
     r"(?P<scheme>https?)://(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?))"
     r":(?P<port>[0-9]{1,5})/?",
     re.ASCII,
 )
-_LOOPBACK = re.compile(r"127(?:\.[0-9]{1,3}){3}|::1|localhost", re.ASCII)
 
 
 class Address(NamedTuple):
@@ -55,16 +54,12 @@ def parse_address(url: str) -> Address:
 
 def address_of(host: str, port: str) -> Address:
     """Of the older system's two words, either of which may be missing. Raises MasterError (bad_request)."""
-    name = (host or "127.0.0.1").removeprefix("[").removesuffix("]")
+    name = (host or LOOPBACK).removeprefix("[").removesuffix("]")
     try:
-        return parse_address(f"{'http' if is_loopback(name.lower()) else 'https'}://{bracketed(name)}:{port or PORT}")
+        return parse_address(f"{'http' if is_loopback(name) else 'https'}://{bracketed(name)}:{port or PORT}")
     except MasterError as error:
         given = " ".join(f"--{word} {value}" for word, value in (("host", host), ("port", port)) if value)
         raise MasterError("bad_request", f"{given}: no address", "a machine's name or address, and a number") from error
-
-
-def is_loopback(host: str) -> bool:
-    return _LOOPBACK.fullmatch(host) is not None
 
 
 def bracketed(host: str) -> str:

@@ -3,7 +3,6 @@ the certificate that it expects."""
 
 from __future__ import annotations
 
-import binascii
 import os
 import re
 import stat
@@ -12,6 +11,7 @@ from mgpu import private_file
 from mgpu.client.address import Address
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError
+from mgpu.endpoint import written
 from mgpu.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,13 +72,6 @@ def place(folder: str, address: Address, environ: Mapping[str, str]) -> str:
     return os.path.join(config_home(environ), folder, address.name)
 
 
-def fingerprint(certificate: bytes) -> str:
-    """As the master writes it."""
-    import hashlib
-
-    return "SHA256:" + binascii.b2a_base64(hashlib.sha256(certificate).digest(), newline=False).decode().rstrip("=")
-
-
 def parse_fingerprint(text: str) -> str:
     """As ssh writes it, or openssl. Raises MasterError (bad_request)."""
     if _PIN.fullmatch(text):
@@ -86,7 +79,7 @@ def parse_fingerprint(text: str) -> str:
     found = _HEX.fullmatch(text.strip())
     if found is None:
         raise MasterError("bad_request", f"{text!r} is no fingerprint", "like SHA256:47DEQpj8HBSa+/TImW+5JCeuQ...")
-    return "SHA256:" + binascii.b2a_base64(bytes.fromhex(found[1].replace(":", "")), newline=False).decode().rstrip("=")
+    return written(bytes.fromhex(found[1].replace(":", "")))
 
 
 def parse_token(text: str) -> str:

@@ -38,9 +38,9 @@ def url_of(
 
 def _socket_of(address: Address, environ: Mapping[str, str], config: str | None, state_dir: str | None) -> str:
     """ "" = it is another's, or there is a token for it: who is logged in on the master's machine needs none."""
-    from mgpu.client.address import is_loopback
     from mgpu.client.credentials import has_token
     from mgpu.client.http import request
+    from mgpu.endpoint import is_loopback
 
     if not is_loopback(address.host) or has_token(address, environ):
         return ""

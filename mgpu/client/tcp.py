@@ -13,9 +13,10 @@ import socket
 from mgpu import clock
 from mgpu.client import neighbour
 from mgpu.client.address import Address
-from mgpu.client.credentials import find_pin, find_token, fingerprint
+from mgpu.client.credentials import find_pin, find_token
 from mgpu.client.http import NoMaster
 from mgpu.client.ready import ready
+from mgpu.endpoint import fingerprint
 from mgpu.lean_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import re
 from dataclasses import replace
 
 from mgpu.config.model import Listen
+from mgpu.endpoint import LOOPBACK, PORT, is_loopback
 
-LOOPBACK = "127.0.0.1"
-PORT = 8080  # as in the older system
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?", re.ASCII)
 
 
@@ -22,16 +21,6 @@ def listen_host(text: str) -> str:
         except ValueError:
             raise ValueError(f"{text!r} is no address and no name of a machine: like 0.0.0.0 or head.lab") from None
     return bare
-
-
-def is_loopback(host: str) -> bool:
-    """Of a name only `localhost`, which is not looked up: what other names lead to may change."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def addresses(host: str) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from mgpu.config.listening import LOOPBACK, PORT, is_loopback
 from mgpu.config.model import DAY_S, DEFAULT_EVENTS, OUTPUT_MAX, SHIP_MAX, Listen, Privacy
 from mgpu.config.node_schema import External, NodeHealth
 from mgpu.config.section import Section
@@ -43,6 +42,7 @@ from mgpu.config.values import (
 from mgpu.core.plan import Limits
 from mgpu.core.ports import PORTS
 from mgpu.core.usage import COARSE_KEPT_S, IdleRule
+from mgpu.endpoint import LOOPBACK, PORT, is_loopback
 
 
 class Cluster(Section):

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mgpu.core.model import NodeName
+from mgpu.endpoint import LOOPBACK, is_loopback
 
 ALL_PAIRS = 8  # nodes; of more, a ring and all ways from and to the first
 MOST_CANDIDATES = 12
-LOOPBACK = "127.0.0.1"
 OK = "ok"
 
 Pair = tuple[NodeName, NodeName]  # who calls, and who is called
@@ -212,7 +212,3 @@ def is_address(text: str) -> bool:
         return "%" not in str(ipaddress.ip_address(text))
     except ValueError:
         return False
-
-
-def is_loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.core.hostlist import fold
-from mgpu.core.meeting import LOOPBACK, Call, Side, is_loopback, settle
+from mgpu.core.meeting import Call, Side, settle
 from mgpu.core.model import NodeName
 from mgpu.core.nodefacts import Facts
+from mgpu.endpoint import LOOPBACK, is_loopback
 
 CLOCK_S = 1.0
 _INNER = re.compile(

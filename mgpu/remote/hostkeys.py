@@ -3,8 +3,6 @@ odd keys) does not make the whole file unreadable; a key that a `@revoked` line 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,14 +13,14 @@ from typing import NamedTuple
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
+from mgpu import endpoint
 from mgpu.remote.errors import RemoteError, Trouble
 
 Key = paramiko.PKey
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-    return f"SHA256:{digest}"
+    return endpoint.fingerprint(key.asbytes())
 
 
 def lookup_name(host: str, port: int) -> str:

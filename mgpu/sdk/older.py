@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mgpu import clock
-from mgpu.client.address import PORT
 from mgpu.client.http import UNREADABLE, MasterError
 from mgpu.client.job_stream import Event
 from mgpu.client.older import DEFAULTS
 from mgpu.client.place import url_of
+from mgpu.endpoint import PORT
 from mgpu.sdk.client import Client
 from mgpu.sdk.running import Sinks
 from mgpu.sdk.values import Job, JobId, Node, Output

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from mgpu.api import certificate, line, tcp
-from mgpu.api.certificate import Certificate, fingerprint_of
+from mgpu.api.certificate import Certificate
 from mgpu.config.model import Listen
 from mgpu.core.errors import StoreError
+from mgpu.endpoint import fingerprint
 from tests.api.elsewhere import ask, connect, head, is_closed, listens, token, until
 
 
@@ -22,7 +23,7 @@ def trusting() -> ssl.SSLContext:
 
 def shown_at(port):
     with connect(port, trusting()) as connection:
-        return fingerprint_of(connection.getpeercert(binary_form=True))
+        return fingerprint(connection.getpeercert(binary_form=True))
 
 
 def test_the_master_makes_its_own_certificate_and_says_which(served):

@@ -64,6 +64,7 @@ def test_quick_commands_load_nothing_heavy(peer: Peer, line: list[str]) -> None:
         "mgpu.cli",
         "mgpu.client",
         "mgpu.clock",
+        "mgpu.endpoint",
         "mgpu.file_system",
         "mgpu.lean_typing",
         "mgpu.numeral",

@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 
 from mgpu.api import certificate
+from mgpu.endpoint import fingerprint
 from tests.client.peer import Peer
 
 
@@ -56,4 +57,4 @@ def made(folder: Path, name: str = "localhost") -> tuple[Path, Path]:
 
 
 def fingerprint_of(files: tuple[Path, Path]) -> str:
-    return certificate.fingerprint_of(certificate._der(files[0]))
+    return fingerprint(certificate._der(files[0]))

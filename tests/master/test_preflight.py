@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mgpu.core.meeting import LOOPBACK, OWN, Door, Meeting
+from mgpu.core.meeting import OWN, Door, Meeting
 from mgpu.core.model import NodeName
+from mgpu.endpoint import LOOPBACK
 from mgpu.master import calling
 from mgpu.master.preflight import DOUBT_S, FAILED_S, GOOD_S, Preflight, why_not
 from mgpu.master.worker import SystemThreads

@@ -11,7 +11,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from mgpu.core.meeting import LOOPBACK, OWN, Door, parse_own
+from mgpu.core.meeting import OWN, Door, parse_own
+from mgpu.endpoint import LOOPBACK
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.peers import NO_TOOL, Target
 from mgpu.remote.wire import encode

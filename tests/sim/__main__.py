@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 from tests.sim.scenario import Scenario
-from tests.sim.simulation import Figures, simulate
+from tests.sim.simulate import simulate
+from tests.sim.simulation import Figures
 from tests.sim.weather import CALM, KINDS
 from tests.sim.world import Violation
 

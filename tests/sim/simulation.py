@@ -6,21 +6,15 @@ them, the clock and the threads.
 
 from __future__ import annotations
 
-import logging
-import os
-import random
-import shutil
-import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mgpu import clock
-from mgpu.core.errors import MgpuError, StoreError
+from mgpu.core.errors import StoreError
 from mgpu.core.model import JobId, NodeName, PartKey
 from mgpu.core.reconcile import directory_name
 from mgpu.master.inbox import GivenUp, Inbox
@@ -375,38 +369,3 @@ class Simulation:
                 node.boot()
             for ours in node.supervised.values():
                 ours.release()
-
-
-@contextmanager
-def _surroundings(world: World) -> Iterator[None]:
-    """The clock of everything, the chance of everything, and nothing logged; as before afterwards."""
-    kept = clock.now, clock.monotonic, random.getstate(), logging.root.manager.disable
-    clock.now, clock.monotonic = world.now, world.monotonic
-    random.seed(world.random.getrandbits(64))
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        clock.now, clock.monotonic = kept[0], kept[1]
-        random.setstate(kept[2])
-        logging.disable(kept[3])
-
-
-def simulate(scenario: Scenario) -> tuple[Figures, list[str]]:
-    """The figures and the end of the trace. Raises Violation, with the trace as its second argument."""
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="mgpu-sim-", dir=memory if os.access(memory, os.W_OK) else None))
-    try:
-        simulation = Simulation(scenario, folder)
-        try:
-            with _surroundings(simulation.world):
-                figures = simulation.run()
-        except Violation as violation:
-            raise Violation(str(violation), list(simulation.world.trace)) from None
-        except MgpuError as error:
-            raise Violation(f"not expected: {error}", list(simulation.world.trace)) from error
-        finally:
-            simulation.close()
-        return figures, list(simulation.world.trace)
-    finally:
-        shutil.rmtree(folder)

@@ -24,7 +24,7 @@ from mgpu.master.realise import Realiser
 from mgpu.master.waiting import Waiting
 from tests.sim.scenario import Scenario
 from tests.sim.seeds import FAILED_ONCE
-from tests.sim.simulation import simulate
+from tests.sim.simulate import simulate
 from tests.sim.weather import KINDS, earlier, strongest
 from tests.sim.world import Violation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgpu.tui.web.access import Access, is_loopback, why_not
+from mgpu.tui.web.access import Access, why_not
 from mgpu.tui.web.server import policy
 
 HERE = {"Host": "127.0.0.1:8000"}
@@ -63,14 +63,6 @@ def test_a_stream_is_opened_by_the_page_alone() -> None:
     assert why_not(OWN, opens_stream=True) == ""
     assert why_not(HERE, opens_stream=True) != ""
     assert why_not({**HERE, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, opens_stream=False) == ""
-
-
-@pytest.mark.parametrize(
-    ("host", "so"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False),
-                     ("::", False), ("", False), ("10.1.1.1", False), ("head", False)]
-)  # fmt: skip
-def test_what_is_reached_from_here_alone(host: str, so: bool) -> None:
-    assert is_loopback(host) is so
 
 
 def test_the_page_may_do_nothing_elsewhere() -> None:

@@ -10,9 +10,10 @@ from mgpu.cli.daemon import USUAL, VERBOSE, as_master
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import say
-from mgpu.client.address import PORT, bracketed, is_loopback
+from mgpu.client.address import bracketed
 from mgpu.client.lock import is_held
 from mgpu.client.option import PORTS
+from mgpu.endpoint import PORT, is_loopback
 
 EXAMPLES = """
 Examples:
@@ -66,7 +67,7 @@ def _is_said(config: str) -> bool:
 
 
 def how_to_reach(host: str, port: str) -> str:
-    if is_loopback(host.lower()):
+    if is_loopback(host):
         return (
             f"clients on this machine need nothing (or --host {host} --port {port} and a token); for others, "
             "begin it with --host 0.0.0.0"

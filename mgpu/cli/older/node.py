@@ -13,10 +13,10 @@ from mgpu.cli.older import machine
 from mgpu.cli.session import Session, bad_request, check_name, node_path
 from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import say
-from mgpu.client.address import is_loopback
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.option import FROM_0, PORTS
 from mgpu.client.place import patience
+from mgpu.endpoint import is_loopback
 from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
@@ -98,12 +98,12 @@ def find_place(session: Session, given: dict[str, Any]) -> Place:
     master, port = session.master_at
     by_ssh = session.head()
     away = by_ssh.host if by_ssh is not None else session.elsewhere()
-    here = not away or is_loopback(away.lower())
-    if said and said not in NO_ADDRESS and not is_loopback(said.lower()):
+    here = not away or is_loopback(away)
+    if said and said not in NO_ADDRESS and not is_loopback(said):
         return Place(_kind(said), said)
     if here:
         return Place("connection", "local")
-    if said and is_loopback(said.lower()):
+    if said and is_loopback(said):
         raise bad_request(f"--host {said}: by that the master at {away} finds itself", "leave it out, or give another")
     candidates = machine.addresses(master or away, int(port or 0))
     first = next(candidates, None)

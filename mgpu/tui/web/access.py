@@ -13,9 +13,10 @@ On this machine others can connect, too, and any page that a browser shows can h
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Mapping
+
+from mgpu.endpoint import is_loopback
 
 COOKIE = "mgpu_top"
 _BYTES = 32
@@ -48,14 +49,6 @@ class Access:
 
 def _same(told: str, secret: str) -> bool:
     return hmac.compare_digest(told.encode("utf-8", "replace"), secret.encode())
-
-
-def is_loopback(host: str) -> bool:
-    """A name or an address of this machine that no other can reach."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def why_not(headers: Mapping[str, str], opens_stream: bool) -> str:
