@@ -1,6 +1,6 @@
 """What mkdocs does beyond docs/: README.md and its like become pages, decisions get a list, and links that lead out of
-docs/ lead to those pages, or, to code, are plain names: the site needs nothing beside it. Tables lose what other readers
-of Markdown need."""
+docs/ lead to those pages, or, to code, are plain names: the site needs nothing beside it. Tables lose what other
+readers of Markdown need."""
 
 from __future__ import annotations
 
