@@ -12,9 +12,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import Event
-from mgpu.sdk.asking import AnyJob, Command, WithOptions
-from mgpu.sdk.client import Client, Seconds, seconds_of
-from mgpu.sdk.ending import Limit, ended_of
+from mgpu.sdk.asking import AnyJob, Command, WithOptions, several
+from mgpu.sdk.client import Client
+from mgpu.sdk.ending import Limit, Seconds, ended_of, seconds_of
 from mgpu.sdk.following import Followed, Lines, Since, beginning_at
 from mgpu.sdk.running import follow_to_the_end, given
 from mgpu.sdk.values import (
@@ -171,7 +171,7 @@ class AsyncClient:
 
     async def wait_all(self, jobs: Iterable[AnyJob], *, timeout: Seconds | None = None) -> list[Job]:
         """See Client.wait_all."""
-        wanted = [number(job) for job in jobs]
+        wanted = [number(job) for job in several("jobs", jobs)]
         ended = {job.job_id: job async for job in self.as_ended(wanted, timeout=timeout)}
         return [ended[job_id] for job_id in wanted]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from mgpu.client import submission
 from mgpu.client.command import argv, batch_command, command_of
@@ -20,6 +21,7 @@ from mgpu.sdk.values import Job, JobId, Refused, Submitted, number
 Command = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 AnyJob = JobId | Submitted | Job
 WithOptions = tuple[Command, Mapping[str, Any]]
+T = TypeVar("T")
 
 
 def prepared(
@@ -32,7 +34,7 @@ def prepared(
 ) -> Prepared:
     """Raises MasterError (bad_request), TypeError."""
     told, env = keywords.given(options, kind)
-    words = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in args]
+    words = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in several("args", args)]
     meant = _command(command, words, told)
     named = os.fspath(command) if isinstance(command, str | os.PathLike) else ""
     every = dict.fromkeys(keywords.names_of(kind).values())  # what is not given, a variable may
@@ -46,11 +48,18 @@ def prepared(
 
 def many(commands: Iterable[Command | WithOptions], options: Mapping[str, Any]) -> Iterator[Prepared]:
     """Each with its own options, which count more than those of all."""
-    for each in commands:
+    for each in several("commands", commands):
         command, own = _parted(each)
         told = {**options, **own}
         apart = {name: told.pop(name, None) for name in ("args", "request_id", "key")}
         yield prepared("batch", command, apart["args"] or (), told, apart["request_id"], apart["key"])
+
+
+def several(name: str, given: Iterable[T]) -> Iterable[T]:
+    """Raises TypeError for a text, each letter of which would be one of them, and for what is none at all."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(f"{name}: a list is meant, and this is a {type(given).__name__}: {reprlib.repr(given)}")
+    return given
 
 
 def _parted(each: Command | WithOptions) -> WithOptions:
@@ -70,7 +79,7 @@ def _command(command: Command, words: list[str], told: Mapping[str, Any]) -> dic
     if isinstance(command, os.PathLike):
         return _script_at(os.fspath(command), words)
     if not isinstance(command, str):
-        return argv([*map(_word, command), *words])
+        return argv([*map(_word, several("command", command)), *words])
     if command.startswith("#!") and "\n" in command:
         return {"form": "script", "words": words, "script": command, "script_name": "script"}
     return batch_command([command, *words])
@@ -113,10 +122,9 @@ def filtered(filters: Mapping[str, Any], names: Iterable[str] = _FILTERS) -> dic
         if name not in names:
             raise TypeError(f"{name!r} is no filter: these are {', '.join(names)}")
     wanted = {name: value for name, value in filters.items() if value not in (None, False, "")}
-    if isinstance(wanted.get("states"), Iterable) and not isinstance(wanted["states"], str):
-        wanted["states"] = ",".join(wanted["states"])
     if "states" in wanted:
-        wanted["states"] = written_out(wanted["states"])
+        states = wanted["states"]
+        wanted["states"] = written_out(states if isinstance(states, str) else ",".join(several("states", states)))
     return wanted | ({"me": "1"} if "me" in wanted else {})
 
 

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -21,7 +20,7 @@ from mgpu.client.taking_back import take_back
 from mgpu.client.waiting import Waiting
 from mgpu.sdk import asking, keywords
 from mgpu.sdk.asking import AnyJob, Command
-from mgpu.sdk.ending import Limit, ended_of
+from mgpu.sdk.ending import Limit, Seconds, ended_of, seconds_of
 from mgpu.sdk.following import Followed, Lines, Since, beginning_at
 from mgpu.sdk.running import How, follow_to_the_end, given
 from mgpu.sdk.values import (
@@ -41,7 +40,6 @@ from mgpu.sdk.values import (
 )
 from mgpu.sdk.way import Way
 
-Seconds = float | timedelta
 MOST_OF_HISTORY = 100_000  # the master gives no more at once
 
 
@@ -244,7 +242,7 @@ class Client:
 
     def wait_all(self, jobs: Iterable[AnyJob], *, timeout: Seconds | None = None) -> list[Job]:
         """All of them once they have ended, in the order given. `timeout` as of `wait`, for all together."""
-        wanted = [number(job) for job in jobs]
+        wanted = [number(job) for job in asking.several("jobs", jobs)]
         ended = {job.job_id: job for job in self.as_ended(wanted, timeout=timeout)}
         return [ended[job_id] for job_id in wanted]
 
@@ -258,7 +256,7 @@ class Client:
 
     def waiting(self, jobs: Iterable[AnyJob]) -> Waiting:
         """What `as_ended` stands on."""
-        return Waiting(self.call, map(number, jobs), self._way.patience_s)
+        return Waiting(self.call, map(number, asking.several("jobs", jobs)), self._way.patience_s)
 
     # --- what jobs print --------------------------------------------------------------------------------------------
 
@@ -384,10 +382,6 @@ def _job_path(job: AnyJob) -> str:
 
 def _path(given: str | os.PathLike[str] | None) -> str | None:
     return None if given is None else os.fspath(given)
-
-
-def seconds_of(value: Seconds | None) -> float | None:
-    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _patience(value: Seconds | None) -> float | None:

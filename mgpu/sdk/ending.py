@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from math import isnan
+from numbers import Real
+
 from mgpu import clock
 from mgpu.client.waiting import Waiting
 from mgpu.sdk.values import Job, read
+
+Seconds = float | timedelta
+
+
+def seconds_of(value: Seconds | None) -> float | None:
+    """Raises TypeError."""
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if not isinstance(value, Real) or isnan(value):
+        raise TypeError(f"{value!r}: seconds are meant, or a timedelta")
+    return float(value)
 
 
 def ended_of(waiting: Waiting) -> list[Job]:

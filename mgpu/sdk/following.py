@@ -90,13 +90,16 @@ def kind_of(number: int) -> Kind:
 
 
 def beginning_at(tail: int | None, since: Since | None) -> dict[str, int | str | None]:
-    """As the master's query has it."""
-    if isinstance(since, timedelta):
-        since = since.total_seconds()
-    if isinstance(since, datetime):
-        since = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if isinstance(since, int | float):
-        since = str(round(since))
+    """As the master's query has it. Raises TypeError for a moment that is none."""
+    try:
+        if isinstance(since, timedelta):
+            since = since.total_seconds()
+        if isinstance(since, datetime):
+            since = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if isinstance(since, int | float):
+            since = str(round(since))
+    except (ValueError, OverflowError) as error:
+        raise TypeError(f"{since!r} is no moment: {error}") from error
     return {"tail": tail, "since": since, "zone": own_zone() if since else None}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from functools import cache
 from math import ceil
+from numbers import Real
 from typing import Any, NamedTuple
 
 from mgpu.client.options import KILL_ON_DISCONNECT, LAUNCHERS_IN_SHORT, OF_SUBMIT, SHIP_AROUND, SWITCHES, job_options
@@ -38,7 +39,10 @@ def given(keywords: Mapping[str, Any], kind: str) -> Given:
         if key == "export" and isinstance(value, Mapping):
             env = {str(variable): str(told) for variable, told in value.items()}
         else:
-            options[key] = text_of(key, value)
+            try:
+                options[key] = text_of(key, value)
+            except (ValueError, OverflowError) as error:  # not a number, or a year of no calendar
+                raise TypeError(f"{key}={value!r}: {error}") from error
     return Given(options, env)
 
 
@@ -73,7 +77,7 @@ def text_of(key: str, value: Any) -> str | bool:
 
 
 def _words(key: str, value: Any) -> str:
-    if isinstance(value, str | int | float | os.PathLike):
+    if isinstance(value, str | Real | os.PathLike):
         return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
     if isinstance(value, range):
         return _indices(value)

@@ -27,11 +27,11 @@ class How(NamedTuple):
 
 
 def given(input: bytes | None, capture: bool, timeout_s: float | None) -> How:
-    """Before anything is queued: raises TypeError or ValueError for what can be none of these."""
+    """Before anything is queued: raises TypeError for what can be none of these."""
     if isinstance(input, str):
         raise TypeError("input: a job reads bytes, so give it bytes: input=text.encode()")
     read = None if input is None else bytes(memoryview(input))
-    return How(read, capture, None if timeout_s is None else float(timeout_s))
+    return How(read, capture, timeout_s)
 
 
 def follow_to_the_end(

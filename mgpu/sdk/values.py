@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from numbers import Integral
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from mgpu.client.http import UNREADABLE, MasterError
@@ -329,8 +330,13 @@ def number(job: JobId | Submitted | Job) -> JobId:
     """Of a job, however it is named."""
     if isinstance(job, Submitted | Job):
         return job.job_id
-    whole = numeral(job) if isinstance(job, str) else None
-    return job if whole is None else whole
+    if not isinstance(job, str):
+        return int(job) if isinstance(job, Integral) else job  # numpy's too
+    words = job.split("_", 1)  # "17_04" is the task that the master calls 17_4
+    whole = [found for found in map(numeral, words) if found is not None]
+    if len(whole) != len(words):
+        return job
+    return whole[0] if len(whole) == 1 else f"{whole[0]}_{whole[1]}"
 
 
 def read(make: Callable[[Any], T], answer: Any) -> T:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import pickle
 import threading
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mgpu import Client, Job, JobFailed, MasterError, NoMaster, Refused
+from mgpu import AsyncClient, Client, Job, JobFailed, MasterError, NoMaster, Refused
 from mgpu.core.model import CommandForm, JobId, JobState
 from tests.api.conftest import Served
 
@@ -281,6 +284,40 @@ def test_an_answer_of_another_form_is_an_error_of_ours(peer: Any) -> None:
         for ask in (lambda: client.job(17), client.nodes):
             with pytest.raises(MasterError, match="not the form"):
                 ask()
+
+
+def told_wrong(client: Client) -> Iterator[Callable[[], object]]:
+    """Each a slip that Python itself would let pass: the letters of a text, for one, are a list too."""
+    yield lambda: client.submit("prog", "--lr 1")
+    yield lambda: client.submit(b"prog")  # type: ignore[arg-type]
+    yield lambda: client.submit({"prog": 1})  # type: ignore[arg-type]
+    yield lambda: client.submit(["prog"], time=math.inf)
+    yield lambda: client.submit(["prog"], begin=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))))
+    yield lambda: client.submit_many("prog")
+    yield lambda: client.wait_all("12")
+    yield lambda: list(client.as_ended("12"))
+    yield lambda: client.wait(1, timeout="5")  # type: ignore[arg-type]
+    yield lambda: client.wait(1, timeout=math.nan)
+    yield lambda: client.queue(states=5)
+    yield lambda: client.history(since=math.inf)
+    yield lambda: asyncio.run(AsyncClient(client.location.endpoint.socket_path).wait_all("12"))
+
+
+def test_what_cannot_be_meant_is_a_type_error(client: Client) -> None:
+    for wrong in told_wrong(client):
+        with pytest.raises(TypeError):
+            wrong()
+    assert client.queue() == []
+
+
+def test_a_task_is_found_however_its_number_is_written(client: Client) -> None:
+    made = client.submit(["true"], array=range(12), hold=True)
+    client.cancel(made)
+    assert [job.job_id for job in client.wait_all([f"{made}_07", f"{made}_11", f"0{made}_0"])] == [
+        f"{made}_7",
+        f"{made}_11",
+        f"{made}_0",
+    ]
 
 
 def test_errors_come_whole_out_of_worker_processes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -98,15 +99,15 @@ def test_its_output_is_kept_and_its_failure_raised(peer: Peer) -> None:
     assert peer.bodies("POST", "/v1/cancel") == []
 
 
-@pytest.mark.parametrize("wrong", [{"input": "text"}, {"input": 3}, {"timeout": "5 minutes"}, {"timeout": object()}])
+@pytest.mark.parametrize("wrong", [{"input": "text"}, {"input": 3}, {"timeout": "5 minutes"}, {"timeout": math.nan}])
 def test_what_cannot_be_meant_is_told_before_a_job_is_queued(peer: Peer, wrong: dict[str, Any]) -> None:
     async def run() -> None:
         async with AsyncClient(peer.path) as client:
             await client.run(["prog"], **wrong)
 
-    with Client(peer.path) as client, pytest.raises((TypeError, ValueError)):
+    with Client(peer.path) as client, pytest.raises(TypeError):
         client.run(["prog"], **wrong)
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(TypeError):
         asyncio.run(run())
     assert peer.bodies("POST", "/v1/jobs") == []
 
