@@ -19,8 +19,8 @@ from mgpu.master import planning
 from mgpu.master.board import Board
 from mgpu.master.doors import Doors
 from mgpu.master.link import NodeLink
-from mgpu.master.planning import Gone
 from mgpu.master.use import Use
+from mgpu.master.views import Gone, Views
 from mgpu.master.waiting import Waiting
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
@@ -50,7 +50,7 @@ class Dispatch:
         self._nodes = nodes
         self._policies = policies
         self._clock = clock
-        self._make_views = planning.Views(config)
+        self._make_views = Views(config)
         self._memory = Memory()
         self._waiting = Waiting(store, planning.spans(config), planning.owners(config))
         self._use = Use(store, config)

@@ -14,7 +14,8 @@ from mgpu.core.observation import Node, Observation
 from mgpu.core.plan import NodeFacts, PendingJob, Window
 from mgpu.core.queue import Queue
 from mgpu.master.board import Board, Running
-from mgpu.master.planning import Views, snapshot, spans
+from mgpu.master.planning import snapshot, spans
+from mgpu.master.views import Views
 from tests.store.stored_values import job, spec
 
 NAME = NodeName("a")
