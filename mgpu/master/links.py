@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import chain
 
+from mgpu.core.errors import NotFound
 from mgpu.core.model import AttemptState, NodeName, Part
 from mgpu.master.board import Board
 from mgpu.master.link import NodeLink
@@ -49,6 +50,12 @@ class Links(Mapping[NodeName, NodeLink]):
 
     def __len__(self) -> int:
         return len(self._own)
+
+    def named(self, name: NodeName) -> NodeLink:
+        """A node's own. Raises NotFound."""
+        if name not in self._own:
+            raise NotFound(f"there is no node {name!r}")
+        return self._own[name]
 
     def of(self, part: Part) -> NodeLink | None:
         """None: its node is no longer in the inventory. Any thread."""

@@ -12,30 +12,25 @@ from mgpu import clock as system_clock
 from mgpu.clock import Clock
 from mgpu.config.model import Config
 from mgpu.core import health, retry
-from mgpu.core.errors import NotFound, StoreError
+from mgpu.core.errors import StoreError
 from mgpu.core.lifecycle import PartEvent
-from mgpu.core.lifecycle.milestones import WHO
 from mgpu.core.marks import Order
-from mgpu.core.model import AttemptState, Audit, FailureClass, Job, JobId, NodeName, Part
+from mgpu.core.model import AttemptState, FailureClass, Job, JobId, NodeName, Part
 from mgpu.core.observation import Node, Observation
 from mgpu.core.plan import NodeView, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Policy
 from mgpu.core.probe import renumbered
-from mgpu.master import trust
 from mgpu.master.absorb import Absorber, Judgement
 from mgpu.master.attendance import Attendance
 from mgpu.master.board import Board
 from mgpu.master.collect import Collector
+from mgpu.master.concerns import Concerns
 from mgpu.master.conflicts import Conflicts
 from mgpu.master.dispatch import Dispatch
 from mgpu.master.doors import Doors
-from mgpu.master.edited import Edited
-from mgpu.master.entering import KNOWN_HOSTS
 from mgpu.master.inbox import Asked, Done, GivenUp, Heard, Inbox, Message, Ordered, Probed, Seen, Step, Word
 from mgpu.master.inquiry import Inquiry
-from mgpu.master.link import NodeLink
 from mgpu.master.links import Links
-from mgpu.master.outdated import Outdated
 from mgpu.master.preflight import Preflight
 from mgpu.master.probing import Probing
 from mgpu.master.realise import Realiser
@@ -43,13 +38,12 @@ from mgpu.master.residue import Residues
 from mgpu.master.retention import Retention
 from mgpu.master.sampling import Sampler
 from mgpu.master.signalling import Signaller
-from mgpu.master.space import Space
 from mgpu.master.spawning import Spawner
 from mgpu.master.stdin import Stdins
-from mgpu.master.troubles import Troubles
+from mgpu.master.trust import Trust
 from mgpu.master.worker import SystemThreads, Threads
 from mgpu.meters import Meters
-from mgpu.ops.context import TREES, HostKeys
+from mgpu.ops.context import TREES
 from mgpu.store.spool import Spool
 from mgpu.store.store import Store
 from mgpu.store.trees import Trees
@@ -86,7 +80,6 @@ class Master:
         self._store = store
         self._spool = spool
         self._links = make_links(self.inbox)
-        self._own_known_hosts = store.path.parent / KNOWN_HOSTS
         self._nodes: dict[NodeName, Node] = {}
         threads = threads or SystemThreads()
         self._doors = Doors(self._links, config, threads, clock)
@@ -101,6 +94,8 @@ class Master:
         residues = Residues(self._links, threads)
         self.residue, self.remove = residues.look, residues.remove
         self.own_key, self.enter = self._links.public_key, self._doors.test
+        keys = Trust(self._links, store, config, clock, self._trusted)
+        self.host_keys, self.trust = keys.shown, keys.take
         self.is_looked_at = preflight.is_looked_at
         self.inquire = Inquiry(self._links, preflight, threads, clock, self._seen).ask
         self.watch = self._collector.watch
@@ -119,14 +114,12 @@ class Master:
         self._backlog: list[Message] = []
         self._board: tuple[object, Board] | None = None  # with the store's version that it is of
         self._probing = Probing(self._links, config, self.stopping, clock)
-        self._troubles = Troubles()
+        self._concerns = Concerns(config, store.path.parent, self.meters, clock)
+        self.errors = self._concerns.lines
         self._conflicts = Conflicts(store)
-        self._edited = Edited(config)
-        self._outdated = Outdated()
         self._retention = Retention(store, spool, config, threads, clock, wake)
         self._sampler = Sampler(store, config, threads, clock)
         self.settle = self._sampler.settle
-        self._space = Space(store.path.parent)
         self._measure()
         self._busy_at = self._moved_at = self._clock.monotonic()
 
@@ -157,13 +150,13 @@ class Master:
         """One pass; seconds until the next one is due if nothing wakes it."""
         began, trouble = self._clock.monotonic(), ""
         self._probing.expire(began)
-        self._space.look(began)
+        self._concerns.look()
         try:
             return self._tick()
         except StoreError as error:
             self._refuse(error)
             text = trouble = f"{error.message}; {error.hint}"
-            if self._troubles.add(text, self._clock.now()):
+            if self._concerns.add(text):
                 log.error("%s", text)
         except Exception as error:
             text = trouble = f"internal error: {type(error).__name__}: {error}"
@@ -171,7 +164,7 @@ class Master:
             # a fault of ours, or a value that nobody thought of: what was heard is dropped, the next look tells it.
             # That an order was carried out is told once only, and without it the order would never be given again
             self._backlog = [message for message in self._backlog if isinstance(message, Done)]
-            if self._troubles.add(text, self._clock.now()):
+            if self._concerns.add(text):
                 log.exception("a pass failed: %s", text)
         finally:
             ended = self._clock.monotonic()
@@ -214,7 +207,6 @@ class Master:
         due += [self._probing.begin(monotonic, up), self._dispatch.due, alone]
         due += [self._retention.tend(monotonic), self._sampler.tend(monotonic)]
         self._realiser.forget(board)
-        self._look_for_changes(monotonic)
         if any(True for _ in board) or self._dispatch.waits:
             self._busy_at = monotonic
         return max(0.02, min(due))
@@ -299,24 +291,17 @@ class Master:
     # --- Control ----------------------------------------------------------------------------------------------------
 
     def probe(self, node: NodeName) -> Future[str]:
-        return self._probing.ask(self._link(node).name)
+        return self._probing.ask(self._links.named(node).name)
 
-    def host_keys(self, node: NodeName) -> HostKeys:
-        return trust.host_keys(self._link(node).config, self._own_known_hosts, self._config.login_timeout_s)
-
-    def trust(self, node: NodeName, lines: Sequence[str]) -> int:
-        added = trust.add(self._link(node).config, self._own_known_hosts, lines)
-        with self._store.write() as writer:
-            writer.audit(Audit(self._clock.now(), WHO, "host key trusted", None, node, f"{added} new"))
+    def _trusted(self, node: NodeName) -> None:
         self._probing.at_once(node)
         self.inbox.wake()
-        return added
 
     def give_up(self, node: NodeName, by: str) -> None:
-        self._say(GivenUp(self._link(node).name, by, self._clock.now(), Future()), "nothing was given up")
+        self._say(GivenUp(self._links.named(node).name, by, self._clock.now(), Future()), "nothing was given up")
 
     def order(self, node: NodeName, order: Order) -> None:
-        self._say(Ordered(self._link(node).name, order, Future()), "nothing was changed")
+        self._say(Ordered(self._links.named(node).name, order, Future()), "nothing was changed")
 
     def _say(self, word: Word, otherwise: str) -> None:
         self.inbox.put(word)
@@ -356,15 +341,6 @@ class Master:
         self._probing.await_first()
         return self._dispatch.what_if(job)
 
-    def errors(self) -> Sequence[str]:
-        self._look_for_changes(self._clock.monotonic())
-        notices = (self._space.notice, self._edited.notice, self._outdated.notice)
-        return (*self._troubles.lines(), *self.meters.troubles(), *filter(None, notices))
-
-    def _look_for_changes(self, monotonic: float) -> None:
-        self._edited.look(monotonic)
-        self._outdated.look(monotonic)
-
     def idle_for(self) -> float:
         """Seconds since anything was queued, running or watched; a monitor watches the queue itself."""
         if self._collector.watching:
@@ -375,12 +351,6 @@ class Master:
         """Seconds since anything moved, once every node was asked; 0 while something is under way."""
         still = self._probing.all_answered and not self._realiser.under_way
         return self._clock.monotonic() - self._moved_at if still else 0.0
-
-    def _link(self, node: NodeName) -> NodeLink:
-        link = self._links.get(node)
-        if link is None:
-            raise NotFound(f"there is no node {node!r}")
-        return link
 
     def close(self) -> None:
         self._collector.close()

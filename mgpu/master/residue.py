@@ -4,13 +4,13 @@ longer. A node that hangs costs that one thread; until it answers, it is not ask
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from mgpu.core.errors import MgpuError, NotFound
+from mgpu.core.errors import MgpuError
 from mgpu.core.model import NodeName
 from mgpu.core.residue import LATE_S, Residue
-from mgpu.master.link import NodeLink
+from mgpu.master.links import Links
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.runner import Runner
@@ -23,7 +23,7 @@ BATCH = 50  # names in a request
 
 
 class Residues:
-    def __init__(self, links: Mapping[NodeName, NodeLink], threads: Threads) -> None:
+    def __init__(self, links: Links, threads: Threads) -> None:
         self._links = links
         self._threads = threads
         self._lock = threading.Lock()
@@ -46,9 +46,7 @@ class Residues:
         return self._ask(node, REMOVE_S, task)
 
     def _ask(self, node: NodeName, limit_s: float, task: Callable[[Runner], T]) -> T:
-        link = self._links.get(node)
-        if link is None:
-            raise NotFound(f"there is no node {node!r}")
+        link = self._links.named(node)
         with self._lock:
             if node in self._asked:
                 raise MgpuError(f"{node} has not answered the last such request yet", "mgpu nodes shows its state")

@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from mgpu.config.model import NodeConfig
+from mgpu.clock import Clock
+from mgpu.config.model import Config, NodeConfig
 from mgpu.config.sshconfig import SshTarget, resolve
 from mgpu.core.errors import NotAllowed, RequestError, StoreError
+from mgpu.core.lifecycle.milestones import WHO
+from mgpu.core.model import Audit, NodeName
+from mgpu.master.entering import KNOWN_HOSTS
+from mgpu.master.links import Links
 from mgpu.ops.context import HostKey, HostKeys
 from mgpu.remote import hostkeys
 from mgpu.remote.connect import LoginLimits
 from mgpu.remote.scan import scan_host_keys
+from mgpu.store.store import Store
 
 
-def host_keys(node: NodeConfig, own_known_hosts: Path, login_timeout_s: float) -> HostKeys:
+class Trust:
+    """Of the inventory's nodes; `trusted` is told which one's keys are from now on. Any thread."""
+
+    def __init__(
+        self, links: Links, store: Store, config: Config, clock: Clock, trusted: Callable[[NodeName], None]
+    ) -> None:
+        self._links = links
+        self._store = store
+        self._limits = LoginLimits(config.login_timeout_s)
+        self._clock = clock
+        self._trusted = trusted
+        self._own_known_hosts = store.path.parent / KNOWN_HOSTS
+
+    def shown(self, name: NodeName) -> HostKeys:
+        """Raises MgpuError."""
+        return host_keys(self._links.named(name).config, self._own_known_hosts, self._limits)
+
+    def take(self, name: NodeName, lines: Sequence[str]) -> int:
+        """How many of these are new. Raises MgpuError."""
+        added = add(self._links.named(name).config, self._own_known_hosts, lines)
+        with self._store.write() as writer:
+            writer.audit(Audit(self._clock.now(), WHO, "host key trusted", None, name, f"{added} new"))
+        self._trusted(name)
+        return added
+
+
+def host_keys(node: NodeConfig, own_known_hosts: Path, limits: LoginLimits) -> HostKeys:
     """Asks the node. Raises RemoteError."""
     target = _target(node)
     name = _name(target)
-    shown = scan_host_keys(target, own_known_hosts, LoginLimits(login_timeout_s))
+    shown = scan_host_keys(target, own_known_hosts, limits)
     known = hostkeys.load((own_known_hosts, *target.known_hosts), name)
     revoked = [key for key in shown if key in known.revoked]
     shown = [key for key in shown if key not in revoked]

@@ -6,7 +6,6 @@ Each takes and gives values; each may raise RemoteError, and then whether it was
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
@@ -15,24 +14,20 @@ from mgpu import clock
 from mgpu.core.launch import Launch
 from mgpu.core.model import DeviceUuid, FailureClass
 from mgpu.core.observation import RawProbe
-from mgpu.core.reconcile import NodeAnswer, PartAnswer, is_ask, uptime_of
+from mgpu.core.reconcile import NodeAnswer, uptime_of
 from mgpu.core.residue import Residue, parse_residue
 from mgpu.core.smi.gpus import FIELDS
 from mgpu.meters import Contact
+from mgpu.remote.answers import parse_probe, parse_state, words_of
 from mgpu.remote.channel import CHUNK
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.feed import Feed
 from mgpu.remote.peers import Peers, ShellPeers
 from mgpu.remote.session import NodeSession
-from mgpu.remote.shell import Follow, NodeShell, Offsets, Reply
+from mgpu.remote.shell import Follow, NodeShell, Offsets
 from mgpu.remote.wire import encode, encode_text
 
 READ_LIMIT = 4 * 1024 * 1024
-_SIZE = re.compile(r"\d{1,18}", re.ASCII)
-_STATUS = re.compile(r"\d{1,3}", re.ASCII)
-_SECONDS = re.compile(r"\d{1,5}", re.ASCII)
-_EPOCH = re.compile(r"\d{1,12}", re.ASCII)
-_MOST_WORDS = 1000  # characters, of what a probe tells in one line
 KILL_GRACE_S = 10
 OWN_PROGRAMS = "${0%/*}/bin"  # where a job's script finds what is made for it; not made where it does not look there
 
@@ -140,23 +135,23 @@ class ShellRunner:
             texts=script_text + job_text,
         )
         if reply.status == "failed":
-            return Refusal(_words(reply, 1))
+            return Refusal(words_of(reply, 1))
         return None
 
     def look(self, keys: Sequence[str]) -> NodeAnswer:
         reply = self._session.quick("state", *keys)
         if reply.status != "ok":
-            raise RemoteError(f"the node does not tell the state of its jobs: {_words(reply)}")
+            raise RemoteError(f"the node does not tell the state of its jobs: {words_of(reply)}")
         uptime_s = uptime_of(reply.word(0))
         if uptime_s is None:
             raise RemoteError(f"the node's uptime cannot be read: {reply.word(0)[:80]}")
-        return NodeAnswer(_parse_state(reply.text), uptime_s, reply.word(1), clock.now())
+        return NodeAnswer(parse_state(reply.text), uptime_s, reply.word(1), clock.now())
 
     def stop(self, key: str, token: str, reason: str) -> str:
         """ "fenced" (it never ran and never will), "stopping" (the end shows in the records) or "ended" (it does)."""
         reply = self._session.quick("stop", key, token, reason, str(KILL_GRACE_S))
         if reply.status != "ok":
-            raise RemoteError(f"the node cannot stop {key}: {_words(reply, 1)}")
+            raise RemoteError(f"the node cannot stop {key}: {words_of(reply, 1)}")
         return reply.word(0)
 
     def go(self, key: str, word: str) -> str:
@@ -167,14 +162,14 @@ class ShellRunner:
         """Move the end of what runs there; what has ended, or is not this attempt, is left as it is."""
         reply = self._session.control("limit", key, token, "-" if seconds is None else str(seconds))
         if reply.status != "ok":
-            raise RemoteError(f"the node cannot move the time limit of {key}: {_words(reply, 1)}", Trouble.REFUSED)
+            raise RemoteError(f"the node cannot move the time limit of {key}: {words_of(reply, 1)}", Trouble.REFUSED)
 
     def signal(self, key: str, token: str, word: str) -> str:
         """`word`: a signal's number, behind B: to the first process alone, behind S: not to a shell that the job began
         with. "sent", "early" (its command has not begun) or "ended"."""
         reply = self._session.control("signal", key, token, word)
         if reply.status != "ok":
-            raise RemoteError(f"the node sends no signal to {key}: {_words(reply)}")
+            raise RemoteError(f"the node sends no signal to {key}: {words_of(reply)}")
         return reply.word(0)
 
     def hand(self, key: str, token: str, what: str, ask: str, text: bytes) -> tuple[str, ...]:
@@ -184,7 +179,7 @@ class ShellRunner:
         word, texts = encode_text(text)
         reply = self._session.control("hand", key, token, what, ask, word, texts=texts)
         if reply.status != "ok":
-            raise RemoteError(f"the node takes no {what} for {key}: {_words(reply, 1)}", Trouble.REFUSED)
+            raise RemoteError(f"the node takes no {what} for {key}: {words_of(reply, 1)}", Trouble.REFUSED)
         return reply.words
 
     def clean(self, keys: Sequence[str]) -> None:
@@ -195,7 +190,7 @@ class ShellRunner:
         with self._session.shell() as shell:
             reply = shell.request("read", key, stream, str(offset), str(READ_LIMIT), timeout_s=self._session.timeout_s)
         if reply.status != "ok":
-            raise RemoteError(f"the output file is gone from the node: {_words(reply, 1)}", Trouble.GONE)
+            raise RemoteError(f"the output file is gone from the node: {words_of(reply, 1)}", Trouble.GONE)
         return reply.body, reply.number(0)
 
     @contextlib.contextmanager
@@ -241,7 +236,7 @@ class ShellRunner:
                 # at most two of its questions can hang, then it asks no more
                 timeout_s=2 * wanted.timeout_s + wanted.check_timeout_s + 30,
             )
-            raw = _parse_probe(shell.sections(reply), reply)
+            raw = parse_probe(shell.sections(reply), reply)
         self._fields = tuple(field for field in FIELDS if field in raw.fields) or FIELDS
         return raw
 
@@ -257,7 +252,7 @@ class ShellRunner:
                     )
         if reply.status == "failed":
             failure = FailureClass.DIRECTORY if reply.word(0) == "directory" else FailureClass.NODE
-            return Refusal(_words(reply, 1), failure)
+            return Refusal(words_of(reply, 1), failure)
         return None
 
     def residue(self) -> Residue:
@@ -311,76 +306,3 @@ def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
         left -= len(data)
         yield data
     yield b".\n"
-
-
-def _words(reply: Reply, skip: int = 0) -> str:
-    return " ".join(reply.words[skip:]).strip() or reply.status
-
-
-def _parse_state(text: str) -> dict[str, PartAnswer]:
-    records: dict[str, dict[str, str]] = {}
-    alive: set[str] = set()
-    sizes: dict[str, tuple[int, int]] = {}
-    steps: dict[str, str] = {}
-    asks: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        key, _, rest = line.partition(" ")
-        name, _, value = rest.partition(" ")
-        if not name:
-            continue
-        found = records.setdefault(key, {})
-        if name == "alive":
-            alive.add(key)
-        elif name == "size":
-            numbers = [int(word) for word in value.split() if _SIZE.fullmatch(word)]
-            if len(numbers) == 2:
-                sizes[key] = (numbers[0], numbers[1])
-        elif name == "step":
-            steps[key] = value
-        elif name == "ask":
-            if is_ask(value):
-                asks.setdefault(key, []).append(value)
-        else:
-            found[name] = value
-    return {
-        key: PartAnswer(found, key in alive, sizes.get(key), steps.get(key, ""), tuple(asks.get(key, ())))
-        for key, found in records.items()
-    }
-
-
-def _parse_probe(sections: dict[str, tuple[str, str]], reply: Reply) -> RawProbe:
-    """`sections`: name -> (the words after the name, the text below)."""
-
-    def word(name: str) -> str:
-        return sections.get(name, ("", ""))[0][:_MOST_WORDS]
-
-    def text(name: str) -> str:
-        return sections.get(name, ("", ""))[1]
-
-    def told(name: str) -> str | None:
-        return text(name) if name in sections else None
-
-    epoch, check, took = word("epoch"), word("check"), word("took")
-    return RawProbe(
-        boot_id=word("boot"),
-        hostname=word("hostname"),
-        epoch_s=float(epoch) if _EPOCH.fullmatch(epoch) else None,
-        gpu_status=reply.number(0),
-        gpu_text=text("gpus"),
-        pids_status=reply.number(1),
-        pids_text=text("pids"),
-        process_text=text("processes"),
-        fields=tuple(filter(None, word("fields").split(","))),
-        smi_path=word("smi"),
-        searched=word("searched"),
-        mig_list=text("listed"),
-        mig_table=text("table"),
-        keepout=text("keepout").strip(),
-        obstructed=text("obstructed"),
-        check_status=int(check) if _STATUS.fullmatch(check) else None,
-        check_text=text("check"),
-        facts_text=text("facts"),
-        topology_text=told("topology"),
-        kernel_text=told("kernel"),
-        took_s=int(took) if _SECONDS.fullmatch(took) else 0,
-    )

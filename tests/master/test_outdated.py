@@ -98,7 +98,7 @@ def test_status_tells_it(folder: Path, tmp_path: Path) -> None:
     wall = HandClock(1000.0, 0.0)
     store = Store.open(tmp_path / "mgpu.db")
     master = Master(Config(None, ()), store, Spool(tmp_path / "spool"), lambda _inbox: Links({}), clock=wall)
-    master._outdated = Outdated(Package(folder))
+    master._concerns.outdated = Outdated(Package(folder))
     master.tick()
     wall.passed = FIRST_S
     assert not master.errors()
