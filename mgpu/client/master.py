@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 TRIES = 4  # of a request: the master may end, and its successor too, while we wait for the answer
+NAMED = "start it, or leave --master and MGPU_MASTER out to use your own"
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between tries within a patience that was given
 
 
@@ -85,6 +86,8 @@ class Master:
                 left_s = (self._patience_s or 0.0) - (clock.monotonic() - began)
                 again = (error.cut and tries < TRIES) or left_s > pause_s
                 if error.lasting or not self._start_if_missing or not again:
+                    if not error.cut and self.location.endpoint.dialer is None:
+                        error.hint = error.hint or NAMED
                     raise
                 time.sleep(pause_s)
 

@@ -70,8 +70,9 @@ def test_the_same_wish_is_sent_again_until_it_is_answered(tmp_path: Path, cuts: 
 def test_a_named_master_is_waited_for_as_long_as_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "mgpu.sock"
     place = Location("", "", Endpoint(str(path), None, (os.getuid(),)), False)
-    with pytest.raises(NoMaster, match="no master answers"):
+    with pytest.raises(NoMaster, match="no master answers") as caught:
         Master(place).call("GET", STATUS)
+    assert caught.value.hint == "start it, or leave --master and MGPU_MASTER out to use your own"
     made: list[Mortal] = []
     threading.Timer(0.5, lambda: made.append(Mortal(path, 0))).start()
     try:
