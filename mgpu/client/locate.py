@@ -97,12 +97,11 @@ def find_config(config: str | None, environ: Mapping[str, str], system_config: s
         require_file(named)
         return os.path.abspath(named), ()
     warnings: tuple[str, ...] = ()
-    here = os.path.abspath(CONFIG_NAME)
-    if os.path.lexists(here):
-        distrust = why_not_trusted(here)
-        if not distrust:
-            require_file(here)
-            return here, ()
+    here, distrust = config_here()
+    if here and not distrust:
+        require_file(here)
+        return here, ()
+    if here:
         warnings = (f"{here} is passed over: {distrust}; name it with --config to use it",)
     for place in (os.path.join(config_home(environ), CONFIG_NAME), system_config):
         if os.path.lexists(place):
@@ -125,6 +124,25 @@ def require_file(path: str) -> None:
         raise MasterError("bad_request", f"no configuration at {path}", "name a file with --config") from None
     what = "a folder" if os.path.isdir(path) else "no file"
     raise MasterError("bad_config", f"{path} is {what}", "mend it, or name another with --config")
+
+
+def config_here() -> tuple[str, str]:
+    """The configuration in the current folder ("" = none), and why it is not to be trusted. One of comments alone, such
+    as comes with mgpu, is none: who works beside it means what they have elsewhere."""
+    path = os.path.abspath(CONFIG_NAME)
+    if not os.path.lexists(path) or _says_nothing(path):
+        return "", ""
+    return path, why_not_trusted(path)
+
+
+def _says_nothing(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return not any(line.strip() and not line.lstrip().startswith(b"#") for line in file)
+    except OSError:  # whoever loads it says why
+        return False
 
 
 def why_not_trusted(path: str) -> str:

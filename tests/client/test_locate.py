@@ -9,6 +9,7 @@ from mgpu.client import locate
 from mgpu.client.http import MasterError
 from mgpu.file_system import file_system_of
 
+REPOSITORY = Path(__file__).parents[2]
 NONE: dict[str, str] = {}
 
 
@@ -53,6 +54,10 @@ def test_flag_then_variable_then_here_then_home(here: Path, clean_home: Path) ->
     assert find().config == home
     local = write(here / "cluster_config.yaml")
     assert find().config == local
+    shipped = (REPOSITORY / "cluster_config.yaml").read_text()
+    for text, config in ((shipped, home), ("\n  # x\n", home), (f"{shipped}\n  nodes: []\n", local), ("---\n", local)):
+        (here / "cluster_config.yaml").write_text(text)
+        assert find().config == config
     assert find(environ={"MGPU_CONFIG": variable}).config == variable
     assert find(config="flag.yaml", environ={"MGPU_CONFIG": variable}).config == flag
 

@@ -20,7 +20,7 @@ from mgpu.cli.session import Session, bad_request
 from mgpu.cli.setup.files import beside
 from mgpu.client import service
 from mgpu.client.http import MasterError
-from mgpu.client.locate import CONFIG_NAME, why_not_trusted
+from mgpu.client.locate import config_here
 from mgpu.client.lock import is_held
 from mgpu.client.service import PREFIX, Unit
 from mgpu.lean_typing import Any
@@ -96,10 +96,8 @@ def for_whom(line: MasterLine) -> tuple[bool, bool]:
 
 def _as_user(session: Session, wanted: Wanted) -> tuple[MasterLine, bool, bool]:
     """What `describe` needs, as that user finds it. Raises MasterError."""
-    here = os.path.abspath(CONFIG_NAME)
-    named = session.config or os.environ.get("MGPU_CONFIG", "")
-    if not named and os.path.lexists(here) and not why_not_trusted(here):
-        named = here
+    here, distrust = config_here()
+    named = session.config or os.environ.get("MGPU_CONFIG", "") or (here if not distrust else "")
     given = [("--config", named), ("--state-dir", session.state_dir or os.environ.get("MGPU_STATE_DIR", ""))]
     places = [word for flag, value in given if value for word in (flag, os.path.abspath(value))]
     words = ["--json", *places, "service", "install", "systemd", "--print", "--name", wanted.name]
