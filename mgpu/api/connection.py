@@ -31,7 +31,6 @@ _CALLER: Any = getattr(web, "RequestKey", web.AppKey)("caller", Caller)  # older
 
 class NoToken(MgpuError):
     code = "no_token"
-    exit_code = 77
 
 
 def caller_of(request: web.Request) -> Caller:

@@ -18,7 +18,6 @@ _SUSPECT = (400, 404, 405, 500)
 
 class OtherVersion(MgpuError):
     code = "other_version"
-    exit_code = 69
 
 
 async def tell(_request: web.Request, response: web.StreamResponse) -> None:

@@ -9,7 +9,8 @@ from mgpu.cli.filters import job_number, query
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument
 from mgpu.cli.text import say
-from mgpu.client.http import EXIT_CODES, advised
+from mgpu.client.http import advised
+from mgpu.exit_status import GENERAL, OF_CODE
 from mgpu.lean_typing import Any
 
 IDS = Argument("ids", "[ID]...", nargs="*")
@@ -44,4 +45,4 @@ def change_chosen(
             say(advised(text, error.get("hint", "")))
         if not answer[done] and not errors:
             say("no job passes these filters")
-    return max((EXIT_CODES.get(error.get("code", ""), 1) for error in errors), default=0)
+    return max((OF_CODE.get(error.get("code", ""), GENERAL) for error in errors), default=0)

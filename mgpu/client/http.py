@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 
 import mgpu
-from mgpu import clock
+from mgpu import clock, exit_status
 from mgpu.lean_typing import Any, NamedTuple, Protocol
 from mgpu.numeral import numeral
 
@@ -26,22 +26,7 @@ PACKED = {"Accept-Encoding": "deflate"}  # a long list is twenty times as long
 
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # Linux has it; elsewhere it is enough that Python ignores SIGPIPE
 
-EXIT_CODES = {
-    "error": 1,
-    "not_found": 1,
-    "already_ended": 1,
-    "cannot_restart": 1,
-    "bad_request": 2,
-    "bad_config": 2,
-    "other_config": 2,
-    "store": 69,
-    "other_version": 69,
-    "no_master": 69,
-    "busy": 69,
-    "not_allowed": 77,
-    "no_token": 77,
-}
-EXIT_CODES_BY_STATUS = {400: 2, 401: 77, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
+_OF_STATUS = {400: 2, 401: 77, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
 
 # What comes of an answer that is not as it should be, where it is read.
@@ -61,7 +46,7 @@ class MasterError(Exception):
         self.code = code
         self.message = message
         self.hint = hint
-        self.exit_code = EXIT_CODES.get(code, 1) if exit_code is None else exit_code
+        self.exit_code = exit_status.OF_CODE.get(code, exit_status.GENERAL) if exit_code is None else exit_code
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Also one that a worker process has raised reaches the program that it works for."""
@@ -336,7 +321,7 @@ def raise_for_error(response: Response) -> None:
         code, message, hint = str(error["code"]), str(error["message"]), str(error.get("hint", ""))
     except UNREADABLE:
         code, message, hint = "error", f"the master answered HTTP status {response.status}", "see its log"
-    exit_code = EXIT_CODES.get(code, EXIT_CODES_BY_STATUS.get(response.status, 1))
+    exit_code = exit_status.OF_CODE.get(code, _OF_STATUS.get(response.status, exit_status.GENERAL))
     raise MasterError(code, message, hint, exit_code)
 
 

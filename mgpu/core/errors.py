@@ -5,17 +5,23 @@ What is not here is not an error: a job that does not fit is a `Wait`, a dead no
 
 from __future__ import annotations
 
+from mgpu import exit_status
+
 
 class MgpuError(Exception):
-    """Root of ours. `code` is stable and machine-readable, `exit_code` is what a command ends with."""
+    """Root of ours. `code` is stable and machine-readable."""
 
     code = "error"
-    exit_code = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    @property
+    def exit_code(self) -> int:
+        """What a command ends with."""
+        return exit_status.OF_CODE.get(self.code, exit_status.GENERAL)
 
     def as_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message, "hint": self.hint}
@@ -25,24 +31,20 @@ class RequestError(MgpuError):
     """The user can fix it."""
 
     code = "bad_request"
-    exit_code = 2
 
 
 class NotFound(MgpuError):
     code = "not_found"
-    exit_code = 1
 
 
 class NotAllowed(MgpuError):
     code = "not_allowed"
-    exit_code = 77
 
 
 class ConfigError(MgpuError):
     """All faults of a configuration at once; each is `file:line:column: key: what`."""
 
     code = "bad_config"
-    exit_code = 2
 
     def __init__(self, faults: list[str], hint: str = "") -> None:
         super().__init__("\n".join(faults), hint)
@@ -51,7 +53,6 @@ class ConfigError(MgpuError):
 
 class StoreError(MgpuError):
     code = "store"
-    exit_code = 69
 
 
 class InvalidTransition(Exception):

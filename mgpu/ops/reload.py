@@ -23,7 +23,6 @@ from mgpu.ops.render import Json
 
 class CannotReload(MgpuError):
     code = "bad_config"
-    exit_code = 2
 
 
 def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json:

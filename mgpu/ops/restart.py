@@ -38,7 +38,6 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 class CannotRestart(MgpuError):
     code = "cannot_restart"
-    exit_code = 1
 
 
 def restart(context: Context, caller: Caller) -> Json:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from mgpu import exit_status
 from mgpu.cli import variables
 from mgpu.cli.completion.places import advice_for_man, pages_folder, place_of
 from mgpu.cli.main import CLI
 from mgpu.cli.manual import EXIT_CODES, pages
-from mgpu.client import http
 from tests.cli.conftest import REPOSITORY, Ran
 from tests.cli.test_readers import COMMANDS, command_of
 
@@ -111,7 +111,7 @@ def test_each_command_has_a_page_with_all_its_options() -> None:
 
 
 def test_every_exit_code_is_told() -> None:
-    assert set(http.EXIT_CODES.values()) <= EXIT_CODES.keys()
+    assert set(exit_status.OF_CODE.values()) <= EXIT_CODES.keys()
 
 
 @pytest.mark.parametrize(

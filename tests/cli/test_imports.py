@@ -65,6 +65,7 @@ def test_quick_commands_load_nothing_heavy(peer: Peer, line: list[str]) -> None:
         "mgpu.client",
         "mgpu.clock",
         "mgpu.endpoint",
+        "mgpu.exit_status",
         "mgpu.file_system",
         "mgpu.lean_typing",
         "mgpu.numeral",
