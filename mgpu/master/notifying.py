@@ -107,6 +107,11 @@ class Notifier:
                     self._trouble(f"notify: {error.message}")
                     self._stop.wait(AGAIN_S)
                     continue
+                except Exception as error:  # whatever it was, what comes later is told of
+                    log.exception("notify: reading on in the audit failed")
+                    self._trouble(f"notify: internal error: {type(error).__name__}: {error}")
+                    self._stop.wait(AGAIN_S)
+                    continue
                 if not rows:
                     if self._ends.is_set() and not self._open:
                         break
@@ -145,7 +150,11 @@ class Notifier:
                     return False
             with self._lock:
                 self._open.add(number)
-            lanes[hash(row.job_id or row.node) % LANES].submit(self._run, wanted, number, found)
+            try:
+                lanes[hash(row.job_id or row.node) % LANES].submit(self._run, wanted, number, found)
+            except RuntimeError:  # there is no room for its thread
+                self._told(number)
+                raise
         with self._lock:
             self._read = number
         return True
@@ -179,10 +188,14 @@ class Notifier:
             if not failure:
                 self._context.control.meters.noticed(told=True)
         finally:
-            if not self._stop.is_set() or not failure:
-                with self._lock:
-                    self._open.discard(number)
-            self._room.release()
+            self._told(number, self._stop.is_set() and bool(failure))
+
+    def _told(self, number: int, again: bool = False) -> None:
+        """Or not, and then perhaps by the next master."""
+        if not again:
+            with self._lock:
+                self._open.discard(number)
+        self._room.release()
 
     def _trouble(self, text: str, row: int | None = None) -> None:
         with self._lock:

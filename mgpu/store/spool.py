@@ -67,7 +67,10 @@ class Spool:
         """Bytes on the disk, as they were lately; None = not known yet. To look at every file takes its time, and is
         done beside whoever asks, the more rarely the longer."""
         if clock.monotonic() >= self._count_at and self._counting.acquire(blocking=False):
-            threading.Thread(target=self._count, name="spool size", daemon=True).start()
+            try:
+                threading.Thread(target=self._count, name="spool size", daemon=True).start()
+            except RuntimeError:  # there is no room for another thread
+                self._counting.release()
         return self._used
 
     def _count(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, select
 from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.exc import TimeoutError as TooManyAtOnce
 
 from mgpu import clock
 from mgpu.core.errors import StoreError
@@ -149,8 +150,8 @@ class Store:
 
     def take_touched(self) -> set[JobId]:
         """The jobs that may have come to the queue or left it, changed while they wait, begun or ended, since this was
-        asked before.
-        Who asks first and then begins to read sees all of that; what is just being committed is told the next time."""
+        asked before. Who asks first and then begins to read sees all of that; what is just being committed is told the
+        next time."""
         with self._touching:
             taken, self._touched = self._touched, set()
         return taken
@@ -187,6 +188,8 @@ class Store:
             raise _in_words(self.path, str(error.orig)) from error
         except sqlite3.DatabaseError as error:  # of a Statement
             raise _in_words(self.path, str(error)) from error
+        except TooManyAtOnce as error:
+            raise StoreError(f"{self.path}: too many read it at once", "try again in a moment") from error
 
 
 def _in_words(path: Path, cause: str) -> StoreError:

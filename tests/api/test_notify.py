@@ -259,3 +259,22 @@ def test_a_command_that_leaves_something_behind_is_not_waited_for(tmp_path):
 def test_a_command_that_is_none():
     told = outside.run(("/no/such",), b"", 1.0, threading.Event().is_set)
     assert told == "/no/such cannot be run: No such file or directory"
+
+
+@pytest.mark.parametrize("place", ["rows_after", "submit"])
+def test_a_fault_while_it_is_told_keeps_nothing_that_comes_later_from_being_told(told, monkeypatch, caplog, place):
+    faults = iter([ZeroDivisionError() if place == "rows_after" else RuntimeError("can't start new thread")])
+    of = notified if place == "rows_after" else notifying.ThreadPoolExecutor
+    real = getattr(of, place)
+
+    def once(*given):
+        for fault in faults:
+            raise fault
+        return real(*given)
+
+    monkeypatch.setattr(of, place, once)
+    told.start("node_down")
+    for _ in range(notifying.WAITING + 1):  # each has its room
+        told.say("node DOWN", "gpu02")
+    assert len(told.wait(notifying.WAITING + 1)) == notifying.WAITING + 1
+    assert "reading on in the audit failed" in caplog.text

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -332,3 +333,12 @@ def test_a_disk_that_fails_is_told_from_a_damaged_file(tmp_path):
     assert disk_fault(sound) == ""
     assert disk_fault(tmp_path / "gone") == "No such file or directory"
     assert disk_fault(Path("/proc/self/mem")) == "Input/output error"  # as what lies on a disk that has gone
+
+
+def test_more_readers_than_there_can_be_are_told_so(store):
+    store._engine.pool._timeout = 0.05
+    with ExitStack() as stack, pytest.raises(StoreError, match="too many read it at once"):
+        while True:
+            stack.enter_context(store.read())
+    with store.read() as r:
+        assert r.nodes() == []
