@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, log, sqrt
 
-from mgpu.core.plan import Order, Owner, PendingJob
+from mgpu.core.plan import Owner, PendingJob, Precedence
 from mgpu.core.shape import shape_of
 
 DAY_S = 86400.0
@@ -127,7 +127,7 @@ class Ledger:
     def known(self) -> Sequence[Owner]:
         return tuple(self._owners)
 
-    def order(self, owners: Iterable[Owner | None], now: float) -> Order:
+    def order(self, owners: Iterable[Owner | None], now: float) -> Precedence:
         factors: dict[Owner | None, float] = {}
         if self.rules.asks_owner:
             self._renew(now)
@@ -137,7 +137,7 @@ class Ledger:
                 factors = {
                     owner: one / (1 + self._account_use(owner, grown)) for owner, one in factors.items() if owner
                 }
-        return Order(now, self.rules.longest_s, factors)
+        return Precedence(now, self.rules.longest_s, factors)
 
     def standing(self, owner: Owner, now: float) -> Standing:
         if not self.rules.asks_owner:

@@ -25,10 +25,10 @@ from mgpu.core.plan import (
     Bounds,
     Closed,
     Dependent,
-    Order,
     PendingJob,
     Place,
     PlacedPart,
+    Precedence,
     Running,
     Scope,
     Snapshot,
@@ -80,7 +80,7 @@ def _one_by_one(jobs: Iterable[PendingJob]) -> Iterator[tuple[JobId, tuple[Pendi
 
 def _in_line(snapshot: Snapshot) -> Iterator[tuple[Place, PendingJob]]:
     """Those that may not start yet have not waited for their turn."""
-    order = snapshot.order or Order(snapshot.now)
+    order = snapshot.order or Precedence(snapshot.now)
     for batch in snapshot.batches:
         yield from ((order.place(batch, job), job) for job in batch.jobs)
     yield from (((-job.priority, 0.0, job.submit_time, job.job_id), job) for job in snapshot.later)

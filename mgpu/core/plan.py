@@ -276,7 +276,7 @@ Place = tuple[float, float, float, JobId]  # in the queue: the least is next
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Precedence:
     """Who is next at one moment: by priority, then by score (see `fairshare`), and after `longest_s` by submission;
     `longest_s` 0 = by submission alone. `factors`: of the owners of whom any is not 1."""
 
@@ -344,7 +344,7 @@ class Snapshot:
     running: tuple[Running, ...] = ()
     backfill: Backfill = Backfill.EASY
     tasks: Mapping[JobId, int] = field(default_factory=dict)  # that run, by array
-    order: Order | None = None  # None = of submission
+    order: Precedence | None = None  # None = of submission
     bounds: Bounds | None = None  # None = there are no limits
     dependents: tuple[Dependent, ...] = ()  # for those who ask what is to be expected
 

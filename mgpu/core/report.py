@@ -48,7 +48,7 @@ class Held(NamedTuple):
     memory_mib: int | None = None
 
 
-class Ran(NamedTuple):
+class Begun(NamedTuple):
     """A job of which a part began. `started`: its first attempt."""
 
     job_id: JobId
@@ -79,7 +79,7 @@ class Line:
 
 
 def lines(
-    held: Sequence[Held], ran: Iterable[Ran], stretch: Stretch, now: float, name_of: Callable[[Held], str]
+    held: Sequence[Held], ran: Iterable[Begun], stretch: Stretch, now: float, name_of: Callable[[Held], str]
 ) -> tuple[list[Line], Line]:
     """Who had most first; and all of it as one."""
     by_id = {job.job_id: job for job in ran}
@@ -93,7 +93,7 @@ def lines(
 
 
 def _line(
-    name: str, held: Sequence[Held], ran: dict[JobId, Ran], stretch: Stretch, now: float, of: float | None
+    name: str, held: Sequence[Held], ran: dict[JobId, Begun], stretch: Stretch, now: float, of: float | None
 ) -> Line:
     shares = [(part, _share(part, stretch, now)) for part in held]
     gpu_s = sum(part.gpus * stretch.overlap_s(part.started, _end(part, now)) for part in held)

@@ -47,7 +47,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Given:
     """What the judge cannot see from the job: `elsewhere` = some node that has not failed it could take it;
     `own_exits` = attempts that ended by the command's own non-zero exit, this one not counted; `requeues` likewise
     those after which the job had itself queued again, `ports` those whose port was in use; `jitter` in [0, 1)."""
@@ -73,12 +73,12 @@ class Verdict:
     avoid: tuple[NodeName, ...] = ()
 
 
-def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Outlook) -> Verdict:
+def judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, given: Given) -> Verdict:
     """A job that is to be ended is not tried again, whatever went wrong meanwhile."""
     if job.stop.startswith(RESTART):
         return _restart(job, parts, now)
     parts = _those_that_count(job, parts)
-    verdict = _judge(job, parts, now, rules, outlook)
+    verdict = _judge(job, parts, now, rules, given)
     if job.stop and verdict.state is JobState.PENDING:
         return _end(
             job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, verdict.exit_code
@@ -95,7 +95,7 @@ def _restart(job: Job, parts: Sequence[Part], now: float) -> Verdict:
     return Verdict(JobState.PENDING, "Requeued", detail, failure, cause.exit_code, now)
 
 
-def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: Outlook) -> Verdict:
+def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, given: Given) -> Verdict:
     """Ordered rules, first match wins."""
     cause = decisive(parts)
     code = cause.exit_code
@@ -104,9 +104,9 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if job.stop and any(part.stop and not _by_itself(part) for part in parts):
         return _end(job, JobState.CANCELLED, "Cancelled", _cancelled(job, parts), FailureClass.STOPPED, code)
     if why := _wants_requeue(job, parts, cause):
-        return _requeue(job, why, code, now, rules, outlook)
+        return _requeue(job, why, code, now, rules, given)
     refused = [part for part in parts if part.stop == PORT_IN_USE]
-    if refused and not outlook.ports and not job.spec.input:
+    if refused and not given.ports and not job.spec.input:
         in_use = f"{where_exit(refused[0])}: its port was in use there; tried again with another"
         return replace(_again(job, "PortInUse", in_use, FailureClass.PORT, now), exit_code=refused[0].exit_code)
     network = cause.failure is FailureClass.NETWORK  # its reason names both nodes
@@ -114,13 +114,13 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if cause.failure in _NEVER_RAN and any(part.started is not None for part in parts):
         cause = replace(cause, failure=FailureClass.NODE_LOST)  # on another node of the job it did
     if cause.failure in _SEEN_BEFORE_A_START:
-        pause = NEWCOMER_PAUSE_S * (1 + outlook.jitter)
+        pause = NEWCOMER_PAUSE_S * (1 + given.jitter)
         return _again(job, _SEEN_BEFORE_A_START[cause.failure], where, cause.failure, now + pause)
     if cause.failure is FailureClass.PORT:
-        pause = NEWCOMER_PAUSE_S * (1 + outlook.jitter) if outlook.ports else 0.0
+        pause = NEWCOMER_PAUSE_S * (1 + given.jitter) if given.ports else 0.0
         return _again(job, "PortInUse", where, cause.failure, now + pause)
     if cause.failure in (FailureClass.NODE, FailureClass.DIRECTORY, FailureClass.NETWORK, FailureClass.STOPPED):
-        return _launch_failed(job, cause, where, now, rules, outlook)
+        return _launch_failed(job, cause, where, now, rules, given)
     if cause.failure is FailureClass.NODE_LOST:
         if job.spec.kind is JobKind.BATCH and job.spec.requeue and job.failures < rules.maximum:
             return _again(job, "Requeued", where, cause.failure, now, job.failures + 1, cause.node)
@@ -128,7 +128,7 @@ def _judge(job: Job, parts: Sequence[Part], now: float, rules: Rules, outlook: O
     if cause.failure is FailureClass.SUPERVISOR:
         return _end(job, JobState.FAILED, "SupervisorKilled", where, cause.failure, code)
     if cause.failure is FailureClass.EXIT:
-        return _own_exit(job, cause, now, rules, outlook)
+        return _own_exit(job, cause, now, rules, given)
     return _end(job, JobState.COMPLETED, "", "", FailureClass.NONE, 0)
 
 
@@ -186,39 +186,39 @@ def _wants_requeue(job: Job, parts: Sequence[Part], cause: Part) -> str:
     return ""
 
 
-def _requeue(job: Job, why: str, code: int | None, now: float, rules: Rules, outlook: Outlook) -> Verdict:
-    if outlook.requeues >= rules.requeues:
+def _requeue(job: Job, why: str, code: int | None, now: float, rules: Rules, given: Given) -> Verdict:
+    if given.requeues >= rules.requeues:
         detail = f"{why}: to be queued again, but retries.requeues is {rules.requeues}"
         return _end(job, JobState.FAILED, "RequeueLimit", detail, FailureClass.REQUEUED, code)
     return replace(_again(job, "Requeued", f"queued again: {why}", FailureClass.REQUEUED, now), exit_code=code)
 
 
-def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, outlook: Outlook) -> Verdict:
+def _launch_failed(job: Job, cause: Part, where: str, now: float, rules: Rules, given: Given) -> Verdict:
     """The command never ran, so it may be tried on another node; the one that failed is avoided. A directory that is
     not there comes by no waiting, nor does a way between two nodes: others are asked at once, and then it ends."""
     failures = job.failures + 1
     missing = cause.failure in (FailureClass.DIRECTORY, FailureClass.NETWORK)
-    if failures > rules.maximum or (missing and not outlook.elsewhere):
+    if failures > rules.maximum or (missing and not given.elsewhere):
         before = [name for name in job.avoid if name != cause.node]
         detail = f"{where}; tried before on {', '.join(before)}" if before else where
         return _end(job, JobState.FAILED, "LaunchFailed", detail, cause.failure, None, failures)
-    at_once = outlook.elsewhere and (missing or not job.failures)
-    pause = 0.0 if at_once else _backoff(job.failures, rules, outlook)
+    at_once = given.elsewhere and (missing or not job.failures)
+    pause = 0.0 if at_once else _backoff(job.failures, rules, given)
     return _again(job, "LaunchFailed", where, cause.failure, now + pause, failures, cause.node)
 
 
-def _own_exit(job: Job, cause: Part, now: float, rules: Rules, outlook: Outlook) -> Verdict:
-    if outlook.own_exits < job.spec.retries:
-        pause = _backoff(outlook.own_exits, rules, outlook)
+def _own_exit(job: Job, cause: Part, now: float, rules: Rules, given: Given) -> Verdict:
+    if given.own_exits < job.spec.retries:
+        pause = _backoff(given.own_exits, rules, given)
         again = _again(job, "Retry", f"{where_exit(cause)}; tried again", cause.failure, now + pause)
         return replace(again, exit_code=cause.exit_code)
     reason = "OutOfMemory" if cause.stop == OUT_OF_MEMORY else "NonZeroExitCode"
     return _end(job, JobState.FAILED, reason, where_exit(cause), cause.failure, cause.exit_code)
 
 
-def _backoff(earlier: int, rules: Rules, outlook: Outlook) -> float:
+def _backoff(earlier: int, rules: Rules, given: Given) -> float:
     pause = min(rules.backoff_max_s, rules.backoff_s * 2.0 ** min(earlier, 30))
-    return pause * (0.75 + 0.5 * outlook.jitter)
+    return pause * (0.75 + 0.5 * given.jitter)
 
 
 def _end(

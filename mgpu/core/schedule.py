@@ -31,9 +31,9 @@ from mgpu.core.plan import (
     Batch,
     Closed,
     NodeView,
-    Order,
     PendingJob,
     PlacedPart,
+    Precedence,
     Reservation,
     Running,
     Shut,
@@ -107,7 +107,7 @@ class _Planner:
         starts: list[Start] = []
         blocked: list[tuple[Sequence[PendingJob], Blocked]] = []
         batches = self.snapshot.batches
-        place_of = (self.snapshot.order or Order(self.snapshot.now)).place
+        place_of = (self.snapshot.order or Precedence(self.snapshot.now)).place
         heads = sorted([(place_of(batch, batch.jobs[0]), number, 0) for number, batch in enumerate(batches)])
         for turn, (_, number, at) in enumerate(heads):  # what follows a start is put in behind it
             batch = batches[number]

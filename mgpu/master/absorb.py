@@ -163,15 +163,15 @@ class Absorber:
 
     def _settle(self, item: Running, parts: tuple[Part, ...]) -> None:
         over = all(part.state is AttemptState.ENDED for part in parts)
-        outlook = self._outlook(item, parts) if over else retry.Outlook()
-        settled = lifecycle.settle(item.job, item.attempt, parts, self._now, self._judgement.rules, outlook)
+        given = self._given(item, parts) if over else retry.Given()
+        settled = lifecycle.settle(item.job, item.attempt, parts, self._now, self._judgement.rules, given)
         self._before.setdefault((item.job.job_id, item.attempt.number), item)
         self._board.put(Running(settled.job, settled.attempt, settled.parts))
 
-    def _outlook(self, item: Running, parts: tuple[Part, ...]) -> retry.Outlook:
+    def _given(self, item: Running, parts: tuple[Part, ...]) -> retry.Given:
         tried = self._writer.attempts(item.job.job_id) if item.attempt.number > 1 else []
         failures = [one.failure for one in tried if one.number < item.attempt.number]
-        return retry.Outlook(
+        return retry.Given(
             elsewhere=self._judgement.elsewhere(item.job, parts),
             own_exits=failures.count(FailureClass.EXIT),
             requeues=failures.count(FailureClass.REQUEUED),

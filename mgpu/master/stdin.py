@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 KEPT_B = 4 << 20
 AGAIN_S = 1.0
-Order = Callable[[Feed], None]
+Act = Callable[[Feed], None]
 
 
 class _Reader:
@@ -136,21 +136,21 @@ class Stdin:
         """`over`: it will read nothing any more."""
         self._tell(attempt, rank, over=over)
 
-    def next(self, attempt: int, rank: int, wait: bool = True) -> Order | None:
+    def next(self, attempt: int, rank: int, wait: bool = True) -> Act | None:
         """What is to be asked of the node, once there is something; None = no more by this thread, or nothing now."""
         with self._change:
             while attempt == self._attempt:
                 reader = self._readers[rank]
                 if reader.over:
                     return None
-                if order := self._order(reader):
-                    return order
+                if act := self._act(reader):
+                    return act
                 if not self._news or not wait:
                     return None
                 self._change.wait()
             return None
 
-    def _order(self, reader: _Reader) -> Order | None:
+    def _act(self, reader: _Reader) -> Act | None:
         size = self._size
         if size is not reader.size and size is not None:  # said again, all is drawn anew
             return self._resizing(reader, size)
@@ -160,26 +160,26 @@ class Stdin:
             return self._giving(reader, piece)
         return None if reader.ended or not self._ended else self._ending(reader)
 
-    def _giving(self, reader: _Reader, piece: bytes) -> Order:
-        def order(feed: Feed) -> None:
+    def _giving(self, reader: _Reader, piece: bytes) -> Act:
+        def act(feed: Feed) -> None:
             reader.sent += len(piece)
             feed.give(piece)
 
-        return order
+        return act
 
-    def _resizing(self, reader: _Reader, size: tuple[int, int]) -> Order:
-        def order(feed: Feed) -> None:
+    def _resizing(self, reader: _Reader, size: tuple[int, int]) -> Act:
+        def act(feed: Feed) -> None:
             feed.resize(*size)
             reader.size = size
 
-        return order
+        return act
 
-    def _ending(self, reader: _Reader) -> Order:
-        def order(feed: Feed) -> None:
+    def _ending(self, reader: _Reader) -> Act:
+        def act(feed: Feed) -> None:
             feed.end()
             reader.ended = True
 
-        return order
+        return act
 
     def _tell(self, attempt: int, rank: int, fed: int | None = None, over: bool | None = None) -> None:
         with self._change:
@@ -268,9 +268,9 @@ class _Giver(NamedTuple):
         try:
             with self.link.runner.feeding(name) as feed:
                 self.stdin.begin_to_give(attempt, rank, feed.fed)
-                while (order := self.stdin.next(attempt, rank, wait=not feed.awaited)) or feed.awaited:
-                    if order:
-                        order(feed)
+                while (act := self.stdin.next(attempt, rank, wait=not feed.awaited)) or feed.awaited:
+                    if act:
+                        act(feed)
                     else:
                         feed.settle()
                     self.stdin.reached(attempt, rank, feed.fed)

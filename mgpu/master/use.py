@@ -11,7 +11,7 @@ from mgpu.config.model import Config
 from mgpu.core.fairshare import FairShare, Ledger, Turn
 from mgpu.core.limits import charge
 from mgpu.core.model import Job, NodeName
-from mgpu.core.plan import Bounds, Order, Owner, PendingJob, Scope, Used
+from mgpu.core.plan import Bounds, Owner, PendingJob, Precedence, Scope, Used
 from mgpu.master.board import Board
 from mgpu.store.store import Store
 
@@ -51,9 +51,9 @@ class Use:
                 self._hours.hold({_key(scope): one.gpus for scope, one in used.items() if one.gpus}, now)
             self._bounds = replace(self._bounds, used=used)
 
-    def order(self, owners: Iterable[Owner | None], now: float) -> Order:
+    def order(self, owners: Iterable[Owner | None], now: float) -> Precedence:
         with self._lock:
-            return self._ledger.order(owners, now) if self._ledger else Order(now)
+            return self._ledger.order(owners, now) if self._ledger else Precedence(now)
 
     def turn(self, job: PendingJob, now: float) -> Turn:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mgpu.core.model import FailureClass, JobId, JobState
-from mgpu.core.report import Change, Held, Ran, Stretch
+from mgpu.core.report import Begun, Change, Held, Stretch
 from mgpu.store.filters import each_of
 from mgpu.store.reading import Reader
 
@@ -31,9 +31,9 @@ def held(reader: Reader, stretch: Stretch) -> list[Held]:
     return [Held._make(row) for row in reader.driver.execute(_HELD, (stretch.until, stretch.since))]
 
 
-def ran(reader: Reader, job_ids: Iterable[JobId]) -> list[Ran]:
+def ran(reader: Reader, job_ids: Iterable[JobId]) -> list[Begun]:
     rows = reader.driver.execute(_RAN, (each_of(job_ids),))
-    return [Ran(JobId(row[0]), JobState(row[1]), *row[2:]) for row in rows]
+    return [Begun(JobId(row[0]), JobState(row[1]), *row[2:]) for row in rows]
 
 
 def changes(reader: Reader, node: str, until: float) -> list[Change]:

@@ -14,7 +14,7 @@ from mgpu.core.accounts import account_of
 from mgpu.core.errors import MgpuError
 from mgpu.core.fairshare import FIFO, FairShare, Ledger, Standing
 from mgpu.core.model import JobId, Request
-from mgpu.core.plan import AccountFacts, Backfill, Order, Owner, PendingJob
+from mgpu.core.plan import AccountFacts, Backfill, Owner, PendingJob, Precedence
 from mgpu.core.replay import LoggedJob, Ran, Rules, replay
 from mgpu.core.schedule import plan
 
@@ -29,7 +29,7 @@ def waiting(number: int, owner: Owner, wait_s: float, span_s: float = HOUR, **re
 
 def in_order(jobs: Sequence[PendingJob], factors: dict[Owner | None, float], longest_s: float = 28 * DAY) -> list[int]:
     """As they start one after the other on nodes where all of them fit."""
-    order = Order(1000.0, longest_s, factors)
+    order = Precedence(1000.0, longest_s, factors)
     return [one.job_id for one in plan(snapshot([node("a", "." * 64)], *jobs, order=order)).starts]
 
 

@@ -25,8 +25,8 @@ def news(event: PartEvent, at: float = 10.0, rank: int = 0, **more: object) -> N
     return News(part(rank).key, event, at, **more)  # type: ignore[arg-type]
 
 
-def settled(job: Job, *parts: Part, now: float = 10.0, **outlook: object) -> Settlement:
-    made = retry.Outlook(**outlook)  # type: ignore[arg-type]
+def settled(job: Job, *parts: Part, now: float = 10.0, **given: object) -> Settlement:
+    made = retry.Given(**given)  # type: ignore[arg-type]
     once = settle(job, attempt(), parts, now, RULES, made)
     if not once.job.state.final and once.job.state is not JobState.PENDING:
         again = settle(once.job, once.attempt, once.parts, now, RULES, made)

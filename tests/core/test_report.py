@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mgpu.core import report
 from mgpu.core.model import JobId, JobState
-from mgpu.core.report import Change, Held, Ran, Stretch
+from mgpu.core.report import Begun, Change, Held, Stretch
 
 HOUR = 3600.0
 WEEK = Stretch(1000 * HOUR, 1168 * HOUR)
@@ -22,9 +22,9 @@ def held(job: int, gpus: int, start_h: float, end_h: float | None, user: str = "
     return Held(JobId(job), user, 1, gpus=gpus, started=WEEK.since + start_h * HOUR, ended=ended, **values)
 
 
-def ran(job: int, state: JobState, submit_h: float, start_h: float | None, end_h: float | None) -> Ran:
+def ran(job: int, state: JobState, submit_h: float, start_h: float | None, end_h: float | None) -> Begun:
     at = [None if hours is None else WEEK.since + hours * HOUR for hours in (submit_h, start_h, end_h)]
-    return Ran(JobId(job), state, at[0] or 0.0, at[1], at[2])
+    return Begun(JobId(job), state, at[0] or 0.0, at[1], at[2])
 
 
 def told(parts, jobs, by="user"):

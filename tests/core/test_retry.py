@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mgpu.core.model import FailureClass, JobKind, JobState, NodeName
-from mgpu.core.retry import NEWCOMER_PAUSE_S, Outlook, Rules, judge, where_exit
+from mgpu.core.retry import NEWCOMER_PAUSE_S, Given, Rules, judge, where_exit
 from tests.core.trial import ended, job
 
 NOW = 100.0
@@ -236,8 +236,8 @@ VERDICTS: dict[str, Row] = {
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_verdicts(name: str) -> None:
-    about, parts, outlook, wanted = VERDICTS[name]
-    verdict = judge(job(**about), parts, NOW, Rules(), Outlook(**outlook))
+    about, parts, given, wanted = VERDICTS[name]
+    verdict = judge(job(**about), parts, NOW, Rules(), Given(**given))
     assert (verdict.state, verdict.reason, verdict.exit_code) == wanted
     if verdict.state is JobState.PENDING:
         assert verdict.not_before >= NOW
@@ -247,12 +247,12 @@ def test_verdicts(name: str) -> None:
 
 def test_what_a_failed_start_costs() -> None:
     before = job(failures=1, avoid=(NodeName("node009"),))
-    launch = judge(before, [ended(0, F.NODE)], NOW, Rules(), Outlook())
+    launch = judge(before, [ended(0, F.NODE)], NOW, Rules(), Given())
     assert (launch.failures, launch.avoid) == (2, ("node009", "node001"))
-    newcomer = judge(before, [ended(0, F.NEWCOMER)], NOW, Rules(), Outlook(jitter=0.5))
+    newcomer = judge(before, [ended(0, F.NEWCOMER)], NOW, Rules(), Given(jitter=0.5))
     assert (newcomer.failures, newcomer.avoid) == (1, before.avoid)
     assert newcomer.not_before == NOW + NEWCOMER_PAUSE_S * 1.5
-    ports = [judge(before, [ended(0, F.PORT)], NOW, Rules(), Outlook(ports=earlier, jitter=0.5)) for earlier in (0, 1)]
+    ports = [judge(before, [ended(0, F.PORT)], NOW, Rules(), Given(ports=earlier, jitter=0.5)) for earlier in (0, 1)]
     assert {(verdict.failures, verdict.avoid) for verdict in ports} == {(1, before.avoid)}
     assert [verdict.not_before - NOW for verdict in ports] == [0.0, NEWCOMER_PAUSE_S * 1.5]
 
@@ -260,21 +260,21 @@ def test_what_a_failed_start_costs() -> None:
 def test_the_pause_doubles_up_to_its_most() -> None:
     rules = Rules(maximum=99, backoff_s=10.0, backoff_max_s=60.0)
     pauses = [
-        judge(job(failures=count), [ended(0, F.NODE)], NOW, rules, Outlook(jitter=0.5)).not_before - NOW
+        judge(job(failures=count), [ended(0, F.NODE)], NOW, rules, Given(jitter=0.5)).not_before - NOW
         for count in range(6)
     ]
     assert pauses == [0.0, 20.0, 40.0, 60.0, 60.0, 60.0]
-    alone = judge(job(), [ended(0, F.NODE)], NOW, rules, Outlook(elsewhere=False, jitter=0.5))
+    alone = judge(job(), [ended(0, F.NODE)], NOW, rules, Given(elsewhere=False, jitter=0.5))
     assert alone.not_before - NOW == 10.0
 
 
 def test_a_missing_directory_is_looked_for_on_the_other_nodes_at_once() -> None:
     job_so_far = job()
     for tries in range(1, 4):
-        verdict = judge(job_so_far, [ended(0, F.DIRECTORY)], NOW, Rules(), Outlook(jitter=0.5))
+        verdict = judge(job_so_far, [ended(0, F.DIRECTORY)], NOW, Rules(), Given(jitter=0.5))
         assert (verdict.state, verdict.not_before, verdict.failures) == (JobState.PENDING, NOW, tries)
         job_so_far = replace(job_so_far, failures=verdict.failures, avoid=(NodeName(f"node00{tries + 1}"),))
-    last = judge(job_so_far, [ended(0, F.DIRECTORY)], NOW, Rules(), Outlook(elsewhere=False))
+    last = judge(job_so_far, [ended(0, F.DIRECTORY)], NOW, Rules(), Given(elsewhere=False))
     assert last.state is JobState.FAILED
     assert last.detail.endswith("tried before on node004")
 
@@ -302,7 +302,7 @@ def test_ends_in_words(code: int, words: str) -> None:
 
 def test_a_cancelled_job_that_was_given_up_says_what_nobody_knows() -> None:
     given_up = ended(0, F.NODE_LOST, stop="GIVEN_UP", reason="given up by ann without proof that it has ended")
-    verdict = judge(job(stop="CANCEL by bob"), [given_up], NOW, Rules(), Outlook())
+    verdict = judge(job(stop="CANCEL by bob"), [given_up], NOW, Rules(), Given())
     assert (verdict.state, verdict.detail) == (
         JobState.CANCELLED,
         "cancelled by bob; on node001: given up by ann without proof that it has ended",

@@ -105,7 +105,7 @@ def test_following_and_the_same_shell_again(bench: Workbench) -> None:
         follow.stop()
         assert bytes(out) == b"d\n\nnew\n"
         assert not shell.broken
-        assert shell.request("ping").status == "ok"
+        assert shell.request("state").status == "ok"
     bench.exit_of("1.1")
 
 

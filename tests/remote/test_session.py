@@ -21,7 +21,7 @@ def test_an_answer_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
     for timeout_s in (0.2, 60.0):
         session = NodeSession(lambda: LocalConnection(os.environ), root, 30.0, timeout_s)
         try:
-            assert session.control("ping").status == "ok"
+            assert session.control("state").status == "ok"
             if timeout_s < 1:
                 with pytest.raises(RemoteError, match="did not answer in time"):
                     session.control("probe", str(slow), "20", "a", "b")
@@ -44,7 +44,7 @@ def test_two_accounts_on_the_same_connections(tmp_path: Path) -> None:
     try:
         for session in (own, other):
             with session.shell():
-                assert session.control("ping").status == "ok"
+                assert session.control("state").status == "ok"
         assert len(made) == 1
         assert own.contact.shells == 4  # of each one for orders and a spare one
         assert other.contact.shells == 0  # they are counted once
@@ -52,9 +52,9 @@ def test_two_accounts_on_the_same_connections(tmp_path: Path) -> None:
         assert own.contact.shells == 4
         other.close()
         assert own.contact.shells == 2
-        assert own.control("ping").status == "ok"
+        assert own.control("state").status == "ok"
         with pytest.raises(RemoteError, match="the master is stopping"):
-            other.control("ping")
+            other.control("state")
     finally:
         own.close()
 
@@ -65,7 +65,7 @@ def test_enough_shells_of_several_make_a_further_connection(tmp_path: Path) -> N
     others = [NodeSession(own.connections, root, 30.0) for _ in range(MAX_SHELLS)]
     try:
         for session in (own, *others):
-            assert session.control("ping").status == "ok"
+            assert session.control("state").status == "ok"
         assert own.contact.connections == 2
     finally:
         for session in (*others, own):
@@ -88,11 +88,11 @@ def test_a_folder_beside_those_of_others_has_to_be_ones_own(tmp_path: Path, kind
     session = NodeSession(lambda: LocalConnection(os.environ), ("db", "node001", str(place), "own"), 30.0)
     try:
         if kind in ("none", "own"):
-            assert session.control("ping").status == "ok"
+            assert session.control("state").status == "ok"
             assert place.is_dir()
         else:
             with pytest.raises(RemoteError, match="ann is not a folder of this account alone"):
-                session.control("ping")
+                session.control("state")
     finally:
         session.close()
 
@@ -107,21 +107,21 @@ def test_it_is_known_of_a_request_that_nothing_of_it_has_left(tmp_path: Path) ->
 
     session = NodeSession(connect, ("db", "node001", str(tmp_path)), 30.0)
     try:
-        assert session.control("ping").status == "ok"
+        assert session.control("state").status == "ok"
         shut = True
         session.reset()
         assert session._control.shell is not None
         session._control.shell.close()
         with pytest.raises(RemoteError) as unsent:
-            session.control("ping")
+            session.control("state")
         shut = False
-        assert session.control("ping").status == "ok"
+        assert session.control("state").status == "ok"
         shut = True
         session.connections.reset()
         session.connections.discard(session._control.shell.connection)
         session._control.shell._channel.close()  # found dead only once it is asked
         with pytest.raises(RemoteError) as sent:
-            session.control("ping")
+            session.control("state")
         assert (unsent.value.sent, sent.value.sent) == (False, True)
     finally:
         session.close()
@@ -187,5 +187,5 @@ def test_a_shell_whose_program_does_not_begin_is_closed(tmp_path: Path, most: in
     patience_s = 30.0 if most > 1 else 2.0
     session = NodeSession(lambda: connection, ("db", "node001", str(place), "own"), patience_s)
     with pytest.raises(RemoteError, match=said):
-        session.control("ping")
+        session.control("state")
     assert [channel._process.returncode for channel in connection.channels] == [0]

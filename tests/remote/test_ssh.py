@@ -309,11 +309,11 @@ def test_fifteen_shells_whatever_a_connection_takes(
     session = open_session(target(lab, lab.nodes[0]))
     with ExitStack() as stack:
         shells = [stack.enter_context(session.shell()) for _ in range(15)]
-        assert {shell.request("ping").status for shell in shells} == {"ok"}
-        assert session.control("ping").status == "ok"
+        assert {shell.request("state").status for shell in shells} == {"ok"}
+        assert session.control("state").status == "ok"
     with ExitStack() as stack:  # again, while those that were closed may still count there
         shells = [stack.enter_context(session.shell()) for _ in range(15)]
-        assert {shell.request("ping").status for shell in shells} == {"ok"}
+        assert {shell.request("state").status for shell in shells} == {"ok"}
 
 
 def test_many_logins_at_once(make_lab: LabMaker) -> None:
@@ -324,7 +324,7 @@ def test_many_logins_at_once(make_lab: LabMaker) -> None:
         NodeSession(lambda: connect(wanted, "node001", NOWHERE, LIMITS), ("db", "node001", "-"), 30.0) for _ in range(8)
     ]
     answers: list[str] = []
-    threads = [threading.Thread(target=lambda one=one: answers.append(one.control("ping").status)) for one in sessions]
+    threads = [threading.Thread(target=lambda one=one: answers.append(one.control("state").status)) for one in sessions]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -338,20 +338,20 @@ def test_a_killed_sshd_under_a_shell(make_lab: LabMaker, open_session: Callable[
     lab = make_lab(nodes=1)
     node = lab.nodes[0]
     session = open_session(target(lab, node))
-    assert session.control("ping").status == "ok"
+    assert session.control("state").status == "ok"
     with session.shell() as shell:
         node.fault("sshd", "kill")
         with pytest.raises(RemoteError) as caught:
-            shell.request("ping")
+            shell.request("state")
         assert caught.value.transient
         with pytest.raises(RemoteError) as caught:
-            session.control("ping")
+            session.control("state")
         assert caught.value.transient
         node.fault("sshd", "start")
         node.wait_for_sshd()
     with session.shell() as shell:
-        assert shell.request("ping").status == "ok"
-    assert session.control("ping").status == "ok"
+        assert shell.request("state").status == "ok"
+    assert session.control("state").status == "ok"
 
 
 def test_a_restarted_sshd_leaves_shells_alone(make_lab: LabMaker, open_session: Callable[..., NodeSession]) -> None:
@@ -359,7 +359,7 @@ def test_a_restarted_sshd_leaves_shells_alone(make_lab: LabMaker, open_session: 
     session = open_session(target(lab, lab.nodes[0]))
     with session.shell() as shell:
         lab.nodes[0].fault("sshd", "restart")
-        assert shell.request("ping").status == "ok"
+        assert shell.request("state").status == "ok"
 
 
 def test_a_frozen_node_is_noticed(make_lab: LabMaker, open_session: Callable[..., NodeSession]) -> None:
@@ -369,12 +369,12 @@ def test_a_frozen_node_is_noticed(make_lab: LabMaker, open_session: Callable[...
         lab.nodes[0].fault("sshd", "freeze")
         try:
             with pytest.raises(RemoteError, match="did not answer in time"):
-                shell.request("ping", timeout_s=1.0)
+                shell.request("state", timeout_s=1.0)
             assert shell.broken
         finally:
             lab.nodes[0].fault("sshd", "thaw")
     with session.shell() as shell:
-        assert shell.request("ping").status == "ok"
+        assert shell.request("state").status == "ok"
 
 
 @needs_namespaces

@@ -23,7 +23,7 @@ class Settlement:
 
 
 def settle(
-    job: Job, attempt: Attempt, parts: Sequence[Part], now: float, rules: retry.Rules, outlook: retry.Outlook
+    job: Job, attempt: Attempt, parts: Sequence[Part], now: float, rules: retry.Rules, given: retry.Given
 ) -> Settlement:
     """Draw the conclusions upwards; the same input settles to the same output, and settling twice changes nothing."""
     parts = tuple(_spread_stop(job, attempt, parts, now))
@@ -34,7 +34,7 @@ def settle(
         return Settlement(job, attempt, parts)
     if state is not AttemptState.ENDED:
         return Settlement(_running(job, attempt, parts), attempt, parts)
-    verdict = retry.judge(job, parts, now, rules, outlook)
+    verdict = retry.judge(job, parts, now, rules, given)
     if verdict.state not in JOB_TABLE[job.state]:
         raise InvalidTransition(f"job {job.job_id} is {job.state}, and {verdict.state} comes")
     ended = max((part.ended for part in parts if part.ended is not None), default=now)

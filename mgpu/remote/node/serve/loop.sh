@@ -1,7 +1,5 @@
 # The serve loop: one request a line. It never waits for a job.
 
-op_ping() { end ok; }
-
 # serve MARK
 serve() {
   mark=$1
@@ -32,7 +30,7 @@ serve() {
     operation=$2
     shift 2
     case $operation in
-      root | quick | start | state | stop | go | limit | signal | hand | clean | read | follow | feed | events | probe | ping | residue | remove | tree | take_tree | remove_leases | listen | reach | try | marks) "op_$operation" "$@" ;;
+      root | quick | start | state | stop | go | limit | signal | hand | clean | read | follow | feed | events | probe | residue | remove | tree | take_tree | remove_leases | listen | reach | try | marks) "op_$operation" "$@" ;;
       *) end failed unknown "$operation" ;;
     esac
   done
