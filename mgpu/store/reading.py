@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import (
@@ -26,7 +26,8 @@ from mgpu.core.token import Token
 from mgpu.store import tables
 from mgpu.store.audits import AuditFilter, newest_first
 from mgpu.store.filters import JobFilter, conditions, each_of, given_jobs
-from mgpu.store.rows import columns, from_row, from_same_row
+from mgpu.store.kept import Kept
+from mgpu.store.rows import columns, from_row
 from mgpu.store.statement import Statement
 
 T = TypeVar("T")
@@ -229,21 +230,22 @@ class Reader:
     def open_attempts(self) -> list[tuple[Job, Attempt, list[Part]]]:
         """The attempts with open parts, each with its job and all of its parts by rank."""
         found: dict[tuple[JobId, int], list[Part]] = {}
-        for part in self._same(Part, _PARTS_OF_OPEN_ATTEMPTS):
+        for part in _kept_parts.read(_PARTS_OF_OPEN_ATTEMPTS.run(self._driver, {})):
             found.setdefault((part.job_id, part.attempt), []).append(part)
         if not found:
             return []
         by_id = {job.job_id: job for job in self._open_jobs()}
-        tried = self._same(Attempt, _OPEN_ATTEMPTS)
+        tried = _kept_attempts.read(_OPEN_ATTEMPTS.run(self._driver, {}))
         return [(by_id[one.job_id], one, found[one.job_id, one.number]) for one in tried]
 
-    def _open_jobs(self) -> Iterator[Job]:
+    def _open_jobs(self) -> list[Job]:
         """Tasks of arrays with what they share: they are about to be launched, or run."""
-        rows = _OPEN_JOBS.run(self._driver, {}).fetchall()
-        arrays = {row[_ARRAY_ID] for row in rows} - {None}
+        found = _OPEN_JOBS.run(self._driver, {}).fetchall()
+        arrays = {row[_ARRAY_ID] for row in found} - {None}
         shared = dict(_SPECS.run(self._driver, {"ids": each_of(arrays)}).fetchall()) if arrays else {}
-        for row in rows:
-            yield _open_job(row) if row[_ARRAY_ID] is None else _open_task(row, shared[row[_ARRAY_ID]])
+        rows = [(row, shared.get(row[_ARRAY_ID], "")) for row in found]
+        large = [_open_job(row) for row in rows if not _is_small(row)]
+        return [*_kept_jobs.read(filter(_is_small, rows)), *large]
 
     def parts_of_jobs(self, job_ids: Iterable[JobId]) -> dict[JobId, list[Part]]:
         """The parts of each job's current or last attempt, by rank; a job without an attempt is absent."""
@@ -330,26 +332,25 @@ class Reader:
     def _all(self, kind: Callable[..., T], statement: Statement, **values: Any) -> list[T]:
         return [from_row(kind, row) for row in statement.run(self._driver, values)]
 
-    def _same(self, kind: Callable[..., T], statement: Statement) -> list[T]:
-        return [from_same_row(kind, row) for row in statement.run(self._driver, {})]
-
     def _one(self, kind: Callable[..., T], statement: Statement, **values: Any) -> T | None:
         row = statement.run(self._driver, values).fetchone()
         return None if row is None else from_row(kind, row)
 
 
-def _open_job(row: tuple[Any, ...]) -> Job:
-    job: Job = from_row(Job, row) if len(row[_SPEC]) > _SMALL_SPEC else from_same_row(Job, row)
-    return job
+_OpenRow = tuple[tuple[Any, ...], str]  # of a job; and the spec of its array, "" = it is a task of none
 
 
-def _open_task(row: tuple[Any, ...], of_array: str) -> Job:
-    return (_task if len(row[_SPEC]) + len(of_array) > _SMALL_SPEC else _same_task)(row, of_array)
+def _open_job(row: _OpenRow) -> Job:
+    own, of_array = row
+    job: Job = from_row(Job, own)
+    return replace(job, spec=whole(job.spec, codec.loads(JobSpec, of_array))) if of_array else job
 
 
-def _task(row: tuple[Any, ...], of_array: str) -> Job:
-    job: Job = from_row(Job, row)
-    return replace(job, spec=whole(job.spec, codec.loads(JobSpec, of_array)))
+def _is_small(row: _OpenRow) -> bool:
+    """Its spec: a large one is not worth being kept."""
+    return len(row[0][_SPEC]) + len(row[1]) <= _SMALL_SPEC
 
 
-_same_task = lru_cache(maxsize=4096)(_task)
+_kept_parts: Kept[tuple[Any, ...], Part] = Kept(partial(from_row, Part))
+_kept_attempts: Kept[tuple[Any, ...], Attempt] = Kept(partial(from_row, Attempt))
+_kept_jobs: Kept[_OpenRow, Job] = Kept(_open_job)

@@ -50,13 +50,6 @@ def from_row(kind: Callable[..., T], row: Sequence[Any]) -> T:
     return kind(*[cell if read is None else read(cell) for read, cell in zip(_readers(kind), row, strict=True)])
 
 
-@lru_cache(maxsize=4096)
-def from_same_row(kind: Callable[..., Any], row: tuple[Any, ...]) -> Any:
-    """For rows that are small and read again and again, mostly unchanged: what they mean follows from what stands in
-    them alone."""
-    return from_row(kind, row)
-
-
 @cache
 def _readers(kind: Any) -> tuple[_Read | None, ...]:
     return tuple(read for _, _, read in _fields(kind))
@@ -105,10 +98,10 @@ def _write_text(value: str | None) -> str | None:
 
 
 def _spec(text: str) -> JobSpec:
-    """A spec hardly ever changes, and those of jobs that run are read at every pass: small ones are kept decoded."""
+    """Many jobs have the same: small ones are kept decoded."""
     return _small_spec(text) if len(text) < 16_384 else codec.loads(JobSpec, text)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _small_spec(text: str) -> JobSpec:
     return codec.loads(JobSpec, text)

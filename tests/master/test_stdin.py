@@ -115,9 +115,9 @@ class Way:
                 node.linked = True
                 self.master.begin_to_give(1, rank, node.fed)
             with self.master._change:
-                order = self.master._order(self.master._readers[rank])
-            if order:
-                order(node)  # type: ignore[arg-type]
+                act = self.master._act(self.master._readers[rank])
+            if act:
+                act(node)  # type: ignore[arg-type]
             if self.chance.random() < 0.4:
                 node.work()
                 self.master.reached(1, rank, node.fed)
