@@ -90,6 +90,21 @@ def test_each_advice_of_the_doctor_stands_there() -> None:
     assert [each for each in sorted(advice) if f"| {each} |" not in page] == []
 
 
+def test_each_part_of_the_package_stands_in_the_map() -> None:
+    parts = {path.name + "/" * path.is_dir() for path in (REPOSITORY / "mgpu").iterdir() if path.name[0] not in "._"}
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    assert [part for part in sorted(parts - {"py.typed"}) if f"`{part}`" not in page] == []
+
+
+def test_each_file_of_the_nodes_half_stands_in_the_map() -> None:
+    node = REPOSITORY / "mgpu/remote/node"
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    files = [path for path in node.glob("*/*") if path.suffix in (".sh", ".pl", ".py")]
+    named = [{f"`{path.parent.name}/{path.name}`", f"`{path.parent.name}/*{path.suffix}`"} for path in files]
+    assert len(files) > 20
+    assert [either for either in named if not any(each in page for each in either)] == []
+
+
 def test_each_reason_to_wait_is_explained() -> None:
     reasons = {*calls("mgpu/core", {"Wait"}), *(each.value for each in Barred)}
     page = (DOCS / "life-of-a-job.md").read_text(encoding="utf-8")
