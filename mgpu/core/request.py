@@ -101,43 +101,50 @@ def parse_submission(
     account, account_notices = account_of(read.line(options, "account", 255).strip(), accounts, user)
     indices, array_notices = _bounded(_array(options, command, kind), request)
     env, env_notices = _environment(read.mapping(payload, "env"))
-    cwd = _absolute(payload, "cwd")
-    retries = read.whole(options, "retries", "--retries", 0, 1000) or 0
-    retry_notices = ["not tried again, whatever --retries says: its stdin is given once"] if given and retries else []
-    spec = JobSpec(
-        command=settled,
-        request=request,
-        name=name_of(options, command),
-        kind=kind,
+    plain = _plain(payload, options, JobSpec(settled, request, name_of(options, command), kind))
+    retry_notices = (
+        ["not tried again, whatever --retries says: its stdin is given once"] if given and plain.retries else []
+    )
+    spec = replace(
+        plain,
         time_limit_s=admission.time_limit_s,
+        env=env,
+        retries=0 if given else plain.retries,
+        signal=_signal(options, admission.time_limit_s),
+        tier=admission.priority,
+        array=indices,
+        account=account,
+        input=given,
+        launcher=launcher,
+        tasks_per_node=tasks,
+        gpus_per_task=parse_share(options, launcher, tasks, ask.sizes),
+    )
+    return spec, notices + account_notices + array_notices + env_notices + retry_notices + tree_notices(spec)
+
+
+def _plain(payload: Mapping[str, Any], options: Mapping[str, Any], spec: JobSpec) -> JobSpec:
+    """With what follows from one option, or one key, alone."""
+    cwd = _absolute(payload, "cwd")
+    return replace(
+        spec,
         chdir=_directory(read.line(options, "chdir"), cwd),
         submit_dir=cwd,
-        env=env,
         setup=read.text(options, "setup"),
         virtual_env=_absolute(payload, "virtual_env"),
         output=read.line(options, "output"),
         error=read.line(options, "error"),
-        retries=0 if given else retries,
+        retries=read.whole(options, "retries", "--retries", 0, 1000) or 0,
         requeue=not read.flag(options, "no_requeue"),
-        signal=_signal(options, admission.time_limit_s),
-        requeue_exits=_requeue_exits(options, kind),
+        requeue_exits=_requeue_exits(options, spec.kind),
         priority=read.whole(options, "priority", "--priority", -MAX_PRIORITY, MAX_PRIORITY) or 0,
-        tier=admission.priority,
         nice=read.whole(options, "nice", "--nice", -MAX_PRIORITY, MAX_PRIORITY) or 0,
         dependency=_dependency(options),
-        array=indices,
-        account=account,
         client_absence_s=read.whole(options, "kill_on_disconnect", "--kill-on-disconnect", 1, _MAX_ABSENCE_S),
         tree=parse_tree(read.mapping(payload, "tree")),
-        input=given,
-        launcher=launcher,
-        tasks_per_node=tasks,
         export_file=read.line(options, "export_file"),
         mail_type=parse_mail_type(read.line(options, "mail_type", 1024)),
         mail_user=parse_mail_user(read.line(options, "mail_user", 1024).strip()),
-        gpus_per_task=parse_share(options, launcher, tasks, ask.sizes),
     )
-    return spec, notices + account_notices + array_notices + env_notices + retry_notices + tree_notices(spec)
 
 
 def parse_request(options: Mapping[str, Any], nodes: Sequence[NodeView]) -> Request:

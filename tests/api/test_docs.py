@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from mgpu.api import watching
+from mgpu.core.request import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,3 +22,8 @@ def test_each_route_is_listed() -> None:
     assert len(there) > 40
     assert there - told == set()
     assert told - there == set(), "listed, and there is none"
+
+
+def test_each_option_of_a_submission_is_listed() -> None:
+    page = (ROOT / "docs/api.md").read_text()
+    assert [option for option in OPTIONS if f'"{option}":' not in page] == []

@@ -167,6 +167,15 @@ def test_a_submitter_looks_at_nodes_with_their_own_eyes(shared):
         preflight.preflight(context, Caller(70003, "carol"), {"nodes": "2"})
 
 
+# The keys; what some of them hold is taken out.
+TOLD_OF_OTHERS = {
+    "account", "allocation", "attempt", "attempts", "begin", "command", "cpus_per_task", "dependency", "detail",
+    "device_trouble", "end_time", "exit_code", "failed_rank", "gpus", "held", "idle_since", "input", "job_id", "kind",
+    "launcher", "mem_mib", "name", "nice", "nodes", "ntasks_per_node", "partition", "priority", "reason", "start_time",
+    "state", "stop", "submit_time", "time_limit_s", "use", "user",
+}  # fmt: skip
+
+
 def test_what_others_see_of_a_job(shared):
     job_id = of(shared, ANN)
     (row,) = listed(as_privacy(shared, "full"), BOB)
@@ -178,6 +187,7 @@ def test_what_others_see_of_a_job(shared):
     assert (row["user"], row["name"], row["command"], row["gpus"], row["state"]) == ("", "", [], 1, "PENDING")
     shown = jobs.show_job(context, BOB, jobs.parse_reference(str(job_id)))
     assert "secret-plan" not in str(shown) and "ann" not in str(shown).replace("announce", "")
+    assert set(shown) == TOLD_OF_OTHERS, "what is new is for others to see, or stands in ops.privacy"
     assert "ann" not in str(jobs.why(context, BOB, jobs.parse_reference(str(job_id))))
     for caller in (ANN, Caller(0, "root"), Caller(70000, "gpuq")):
         assert [(row["user"], row["name"]) for row in listed(context, caller)] == [("ann", "secret-plan")]
