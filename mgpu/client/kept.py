@@ -21,7 +21,8 @@ class Kept:
 
     def take(self) -> socket.socket | None:
         if self._pid != os.getpid():
-            self._idle, self._pid = [], os.getpid()
+            self.close()
+            self._pid = os.getpid()
         while True:
             try:
                 connection = self._idle.pop()

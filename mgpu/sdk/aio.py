@@ -106,7 +106,7 @@ class AsyncClient:
             ends = self._in_thread(own, follow_to_the_end, self._client, followed, job, how)
             try:
                 # what has not begun there yet could be cancelled unseen, and nobody would end the job
-                completed = await asyncio.shield(asyncio.wrap_future(ends))
+                completed = await _apart(ends)
             except asyncio.CancelledError:
                 followed.stop()  # and that cancels the job
                 raise
@@ -139,7 +139,7 @@ class AsyncClient:
                 return
 
         try:
-            return await asyncio.shield(asyncio.wrap_future(begun))
+            return await _apart(begun)
         except asyncio.CancelledError:
             begun.add_done_callback(take_back)
             raise
@@ -260,6 +260,13 @@ class AsyncClient:
         return await self._do(self._client.status)
 
 
+async def _apart(future: Future[T]) -> T:
+    """What comes of it; who waits may be cancelled, it goes on. What goes wrong then is nobody's concern."""
+    inner = asyncio.wrap_future(future)
+    inner.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(inner)
+
+
 async def _items(begin: Callable[[], Followed]) -> AsyncGenerator[Output | Event]:
     """One after the other, each fetched when it is asked for: so whoever is slow to read slows the stream. Ended early,
     the thread that waits for the next is woken."""
@@ -279,7 +286,7 @@ async def _items(begin: Callable[[], Followed]) -> AsyncGenerator[Output | Event
 async def _begun(own: ThreadPoolExecutor, begin: Callable[[], Followed]) -> Followed:
     coming = own.submit(begin)
     try:
-        return await asyncio.shield(asyncio.wrap_future(coming))
+        return await _apart(coming)
     except BaseException:
         coming.add_done_callback(_close)
         own.shutdown(wait=False)

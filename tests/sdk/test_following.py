@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import threading
 from datetime import timedelta
@@ -185,8 +186,10 @@ def test_the_same_with_asyncio(peer: Peer) -> None:
 def test_a_task_that_is_cancelled_ends_its_stream_or_job(peer: Peer) -> None:
     forever = threading.Event()
     peer.streams = [[RUNS, output(b"x"), forever], [RUNS, output(b"x"), forever], [RUNS, output(b"x"), forever]]
+    said: list[object] = []
 
     async def look() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
         async with AsyncClient(peer.path) as client:
             stream = client.stream(17)
             assert (await anext(stream)).data == b"x"
@@ -202,6 +205,14 @@ def test_a_task_that_is_cancelled_ends_its_stream_or_job(peer: Peer) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await runs
             await asyncio.to_thread(peer.wait_for, "POST", "/v1/cancel")
+            before = len(peer.streams)
+            runs = asyncio.create_task(client.run(["prog"], capture_output=True))
+            await asyncio.to_thread(until, "it is followed", lambda: len(peer.streams) < before)
+            runs.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await runs
+        gc.collect()
 
     asyncio.run(look())
+    assert said == []
     forever.set()
