@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import mgpu
-from mgpu import clock, config, logbook
+from mgpu import clock, config, descriptors, logbook
 from mgpu.api.server import Server
 from mgpu.client.config_home import config_home
 from mgpu.client.launcher import leave_launcher
@@ -52,7 +52,11 @@ def run(config_path: Path | None, state_dir: Path, personal: bool, listen: str =
 
     Raises ConfigError, and StoreError if the database cannot be used.
     """
+    with descriptors.room():
+        return _run(config_path, state_dir, personal, listen, level)
 
+
+def _run(config_path: Path | None, state_dir: Path, personal: bool, listen: str, level: int) -> int:
     def over(master: Master, settings: Config) -> bool:
         # clients elsewhere cannot start one again
         return personal and not (settings.listen or listen) and master.idle_for() > settings.idle_exit_s
@@ -92,7 +96,8 @@ def tick(config_path: Path | None, state_dir: Path) -> int:
         return master.still_for() > STILL_S or clock.monotonic() - began > limit
 
     logbook.to_stderr(Path(log_path(state_dir)), logging.WARNING)  # one a minute would say the same each time
-    after = _serve(config.load(config_path), state_dir, over, Systemd(os.environ))
+    with descriptors.room():
+        after = _serve(config.load(config_path), state_dir, over, Systemd(os.environ))
     return after if isinstance(after, int) and after != ANEW else 0
 
 

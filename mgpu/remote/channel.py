@@ -13,6 +13,7 @@ from typing import IO, Protocol
 
 import paramiko
 
+from mgpu.descriptors import as_before
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.ready import ready
 from mgpu.remote.scope import scope_words
@@ -152,7 +153,7 @@ def wake_reader(sock: socket.socket | None) -> None:
 class LocalChannel:
     def __init__(self, command: str, environ: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
-            [*scope_words(), "/bin/sh", "-c", command],
+            [*scope_words(), "/bin/sh", "-c", as_before() + command],
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
