@@ -71,23 +71,16 @@ def test_nodes_of_the_first_schema_are_kept_with_nothing_held_against_them(tmp_p
     path = tmp_path / "mgpu.db"
     seen = Observation(NODE, 5.0, "boot", "gpu01.lab")
     node = Node(NODE, NodeState.DOWN, "no route", since=3.0, last_seen=5.0, failures=4, observation=seen)
-    store = Store.open(path)
+    store = Store.open(tmp_path / "newest.db")
     with store.write() as w:
         w.save_node(node)
     store.close()
-    with sqlite3.connect(path) as connection:  # what the first schema lacks
-        for index in ("jobs_task", "jobs_active_task", "jobs_ended", "audit_who"):
-            connection.execute(f"DROP INDEX {index}")
-        for trigger in ("audit_keeps_words", "audit_keeps_rows"):
-            connection.execute(f"DROP TRIGGER {trigger}")
-        for table in ("tokens", "uses", "samples", "sampled_devices"):
-            connection.execute(f"DROP TABLE {table}")
-        late = [("jobs", name) for name in ("held", "array_id", "array_index", "rest", "dropped")]
-        late += [("audit", "uid"), ("audit", "origin"), ("audit", "result"), ("attempts", "port"), ("meta", "notified")]
-        late += [("parts", "idle_since")]
-        for table, name in (("nodes", "marks"), ("nodes", "streaks"), *late):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    made_by("0001", path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM nodes")
+        connection.execute("ATTACH ? AS newest", [str(tmp_path / "newest.db")])
+        known = ", ".join(name for _, name, *_ in connection.execute("PRAGMA main.table_info(nodes)"))
+        connection.execute(f"INSERT INTO main.nodes ({known}) SELECT {known} FROM newest.nodes")
     connection.close()
     store = Store.open(path)
     mark = Mark(MarkKind.DRAINED, "alice", "2026-12-01T08:00:00Z", "fan", DeviceUuid("GPU-5"))
