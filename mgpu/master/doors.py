@@ -141,14 +141,17 @@ class Doors:
 
     def _try(self, name: NodeName, login: str, user: str, anew: bool) -> str:
         """Why it does not open; "" = it does."""
-        why, transient = "the node is no longer in the inventory", False
+        why, transient = "it could not be tried: the master's log says more", True
         link = self.links.under(name, login)
         try:
-            if link is not None and anew:
-                link.runner.enter()
-            elif link is not None:
-                link.runner.look(())
-            why = "" if link is not None else why
+            if link is None:
+                why, transient = "the node is no longer in the inventory", False
+            else:
+                if anew:
+                    link.runner.enter()
+                else:
+                    link.runner.look(())
+                why = ""
         except RemoteError as error:
             transient = error.transient
             refused = error.trouble is Trouble.AUTHENTICATION

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,9 @@ from mgpu.remote.proxy import Proxy
 # so often paramiko's thread of a connection sees whether it has to show a sign of life. By itself ten times a second,
 # which for a hundred idle nodes was most of what the master did
 WAKE_S = 2.0
+
+# at once, over all nodes: each is work for us. Who cannot be reached takes no place: there may be many of them
+_HANDSHAKES = threading.BoundedSemaphore(16)
 
 # its threads log what we raise anyway
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -135,7 +139,8 @@ def log_in(
                 proxy = Proxy(hop.proxy_command) if hop.proxy_command else None
                 sock = proxy.sock if proxy else open_socket(hop, limits)
             links.append(_connection(hop, node, own_known_hosts, limits, above, sock if above is None else None))
-            _open(links[-1], hop)
+            with _HANDSHAKES:
+                _open(links[-1], hop)
             transport = links[-1].client.get_transport()
             transport.sock.settimeout(WAKE_S)
             shown = transport.get_remote_server_key()

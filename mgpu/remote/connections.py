@@ -16,8 +16,6 @@ from mgpu.remote.errors import RemoteError
 
 MAX_SHELLS = 8  # of a connection
 
-_LOGINS = threading.BoundedSemaphore(16)  # at once, over all nodes
-
 
 class Connections:
     """Thread-safe. `connect` logs in, or raises RemoteError."""
@@ -54,15 +52,14 @@ class Connections:
     def login(self) -> Connection:
         deadline = clock.monotonic() + self._login_timeout_s
         while True:
-            with _LOGINS:
-                try:
-                    connection = self._connect()
-                    break
-                except RemoteError as error:
-                    # MaxStartups drops some logins at random; that says nothing about the node
-                    dropped = "banner" in error.message or "reset" in error.message
-                    if not dropped or clock.monotonic() > deadline:
-                        raise
+            try:
+                connection = self._connect()
+                break
+            except RemoteError as error:
+                # MaxStartups drops some logins at random; that says nothing about the node
+                dropped = "banner" in error.message or "reset" in error.message
+                if not dropped or clock.monotonic() > deadline:
+                    raise
             threading.Event().wait(random.uniform(0.1, 0.6))
         with self._lock:
             self._shells[connection] = 0

@@ -28,7 +28,7 @@ from mgpu.remote.shell import Follow, NodeShell, Offsets
 from mgpu.remote.wire import encode, encode_text
 
 READ_LIMIT = 4 * 1024 * 1024
-KILL_GRACE_S = 10
+KILL_GRACE_S = 10  # as watch/timer.sh has it, for a time limit
 OWN_PROGRAMS = "${0%/*}/bin"  # where a job's script finds what is made for it; not made where it does not look there
 
 

@@ -11,11 +11,10 @@ from mgpu.core.finding import Finding, failure, ok, skipped, warning
 from mgpu.core.model import JobSpec
 from mgpu.core.usage import COARSE_S, FINE_S
 from mgpu.store import tables
-from mgpu.store.copies import faults, opened, schema_of
+from mgpu.store.copies import RESTORE, faults, opened, schema_of
 from mgpu.store.samples import unpack
 
 MOST = 20  # of each kind are told
-RESTORE = "docs/operation.md says how a backup is put in its place"
 REPORT = "mgpu stop, mgpu db backup, and report it: jobs run on meanwhile"
 
 # what -> (a query for what is wrong, how one of its rows reads)

@@ -18,9 +18,10 @@ from urllib.parse import quote
 from mgpu.core.errors import NotFound, RequestError, StoreError
 from mgpu.store import ownership, tables
 from mgpu.store.spool import sync_path
+from mgpu.store.store import BUSY_TIMEOUT_S
 
 PAGES = 1000  # copied between two words about how far it is
-BUSY_TIMEOUT_S = 5.0  # as the master waits for others
+RESTORE = "docs/operation.md says how a backup is put in its place"
 
 Progress = Callable[[int, int], None]  # pages still to come, pages in all
 
@@ -46,7 +47,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _hint(path: Path, cause: str) -> str:
     if "malformed" in cause or "not a database" in cause:
-        return "docs/operation.md says how a backup is put in its place"
+        return RESTORE
     if not os.access(path, os.R_OK | os.W_OK):
         return "whose it is (who runs the master) and root may do this"
     return "make room and try again" if "full" in cause else ""

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.remote.connect import connect
+from mgpu.remote import connect as ways
+from mgpu.remote.connect import LoginLimits, connect
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.scan import scan_host_keys
 from mgpu.remote.shell import NodeShell
@@ -74,6 +75,25 @@ def test_a_login_that_takes_its_time(lab: Lab) -> None:
         assert not slow.done()
         came.set()
         assert slow.result() == hello(target(lab, first))
+
+
+def test_a_node_that_cannot_be_reached_takes_no_place_of_another(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of them there are: their packets vanish, and each try lasts as long as a login may."""
+    monkeypatch.setattr(ways, "_HANDSHAKES", threading.BoundedSemaphore(1))
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.socket())
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        host, port = silent.getsockname()
+        for _ in range(4):  # those that have no room in its queue are not answered
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex((host, port))
+        pool = stack.enter_context(ThreadPoolExecutor())
+        stuck = pool.submit(refused, target(lab, lab.nodes[0], host=host, port=port), LoginLimits(login_s=6.0))
+        assert hello(target(lab, lab.nodes[1]))
+        assert not stuck.done()
+        assert "timed out" in stuck.result().message
 
 
 @needs_namespaces
