@@ -6,6 +6,7 @@ An entry with faults is read as far as it goes, so that its nodes take part in t
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -26,6 +27,7 @@ from mgpu.core.shape import MAX_NODES
 S = TypeVar("S", bound=Section)
 
 _COLUMNS: Final = ("hostname", "ip", "network.address")  # ranges that run in step with node_id
+_FOR_A_SHELL: Final = re.compile(r"[\s'`\"$\\;&<>|(){}]")  # an ssh_config may give a host to one; ssh refuses these too
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,9 @@ def _address_fault(key: str, values: list[str]) -> str:
     dashed = [value for value in values if value.startswith("-")]
     if dashed:
         return f"{_first(dashed)} starts with a dash"
+    unsafe = [value for value in values if _FOR_A_SHELL.search(value)]
+    if unsafe:
+        return f"{_first(unsafe)} is no host's name: ssh takes none that means something to a shell"
     wrong = [value for value in values if value and not _is_address(value)] if key != "hostname" else []
     if wrong and key == "network.address":
         return f"{_first(wrong)} is no IP address: a name may mean another one to each node"

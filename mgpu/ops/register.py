@@ -11,7 +11,7 @@ from typing import Any
 
 from mgpu.config import added
 from mgpu.core import payload as read
-from mgpu.core.errors import ConfigError, RequestError
+from mgpu.core.errors import ConfigError, NotAllowed, RequestError
 from mgpu.core.model import NodeName
 from mgpu.ops import reload
 from mgpu.ops.context import Caller, Context, record, require_operator
@@ -32,6 +32,7 @@ def register(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Js
     require_operator(context, caller, "register nodes")
     read.only_keys(payload, _KEYS, "the key")
     name, given = _parsed(payload)
+    _check_own_machine(context, caller, given)
     try:
         with _inventory(context) as config, added.changing(config) as file:
             file.add(name, given, instead=payload.get("instead") is True)
@@ -49,6 +50,15 @@ def register(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Js
         what = f"the master cannot write {error.filename or 'its inventory'}: {error.strerror}"
         raise RequestError(what, "on its machine, who can: mgpu node add") from error
     return {"node_id": name, "file": str(file.path), **answer}
+
+
+def _check_own_machine(context: Context, caller: Caller, given: Mapping[str, Any]) -> None:
+    """Jobs there would have the master's own account: its keys, its database. Raises NotAllowed."""
+    if given.get("connection") != "local" or context.config.run_as == "submitter":
+        return
+    if caller.uid not in (0, context.owner_uid):
+        what = f"{caller.user} may not make the master's own machine a node: jobs there are run by the master's account"
+        raise NotAllowed(what, "root and who runs the master may; give its address to enter it by SSH, as any other")
 
 
 @contextmanager

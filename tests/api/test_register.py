@@ -108,6 +108,16 @@ def test_only_operators(served: Served, folder: Path) -> None:
     assert not (folder / "inventory/added.yaml").exists()
 
 
+def test_an_admin_does_not_come_to_the_masters_own_account_by_a_node(served: Served, folder: Path) -> None:
+    admin, body = Caller(12345, "ann", "tcp 10.0.0.9"), {"node_id": "head", "connection": "local"}
+    context = replace(served.context, config=replace(served.config, admins=("ann",)))
+    with pytest.raises(NotAllowed, match="may not make the master's own machine a node"):
+        register.register(context, admin, body)
+    assert not (folder / "inventory/added.yaml").exists()
+    to_each_their_own = replace(context, config=replace(context.config, run_as="submitter"))
+    assert register.register(to_each_their_own, admin, body)["added"] == ["head"]
+
+
 def test_where_the_nodes_stand_in_the_file_itself(served: Served, folder: Path) -> None:
     path = folder / "cluster_config.yaml"
     path.write_text("nodes: [{node_id: gpu01}]\n")

@@ -99,6 +99,10 @@ NAME_RULE = "letters, digits and . _ - only, at most 63"
         ("nodes: [{node_id: 'n[1-2]', ip: '10.0.0.[255-256]'}]\n", ["1:33: nodes.0.ip: '10.0.0.256' is no IP address: a name belongs into hostname"]),
         ("nodes: [{node_id: a, network: {address: gpu01-ib}}]\n", ["1:41: nodes.0.network.address: 'gpu01-ib' is no IP address: a name may mean another one to each node"]),
         ("nodes: [{node_id: a, hostname: -v}]\n", ["1:32: nodes.0.hostname: '-v' starts with a dash"]),
+        (
+            "nodes: [{node_id: a, hostname: $(id)}]\n",
+            ["1:32: nodes.0.hostname: '$(id)' is no host's name: ssh takes none that means something to a shell"],
+        ),
         ("nodes: [{node_id: a, devices: [1, 1]}]\n", ["1:31: nodes.0.devices: device 1 is given twice"]),
         ("nodes: [{node_id: a, devices: [0, 2], gpu_count: 2}]\n", ["1:31: nodes.0.devices: device 2 is not there: gpu_count 2, and they start at 0"]),
         ("nodes: [{node_id: a}, {node_id: 'a,b'}]\n", ["1:33: nodes.1.node_id: 'a' is given twice, first at c.yaml:1:19"]),
