@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import stat
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -156,6 +158,30 @@ def test_events_tell_what_a_look_would(bench: Workbench) -> None:
     assert (told[1, "exited"].exit_code, told[1, "exited"].sizes) == (4, (5, 2))
     assert told[2, "stop_wanted"].stop == "CANCEL"
     assert told[1, "started"].pid and told[1, "started"].boot_id and told[2, "ready"].pid
+
+
+def test_the_file_of_events_is_cut_while_somebody_hears_them(bench: Workbench) -> None:
+    """A link may hold for months, and each job adds some lines."""
+    runner = ShellRunner(bench.login())
+    lines: list[str] = []
+    listener = threading.Thread(target=lambda: lines.extend(heard(runner)))
+    listener.start()
+    wait_until(lambda: "" in lines)
+    file = bench.place("events")
+    with file.open("a") as events:
+        events.write("no event of ours\n" * 100_000)
+    bench.runner.clean([])
+    wait_until(lambda: file.stat().st_size < 1_000_000)
+    bench.run("1.1", "true")
+    wait_until(lambda: any(line.startswith("1.1 ended") for line in lines), "the event")
+    runner.close()
+    listener.join(15)
+    assert not listener.is_alive()
+
+
+def heard(runner: ShellRunner) -> Iterator[str]:
+    with contextlib.suppress(RemoteError):
+        yield from runner.events()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -141,6 +141,7 @@ op_clean() {
       "$dir/stdin" "$dir/eof" "$dir/fed" "$dir/pump" "$dir/tty" "$dir/wake" "$dir/spawn" "$dir/tasks" "$dir/failed"
   done
   forget_old
+  short_events
   end ok
 }
 

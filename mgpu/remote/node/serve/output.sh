@@ -45,14 +45,18 @@ op_follow() {
   printf '%s %s end ok\n' "$mark" "$id" >&2
 }
 
+# short_events: it is only a hint: what is lost by cutting it is found by the next look
+short_events() {
+  size=$(stat -c %s "$root/events" 2>/dev/null)
+  [ "${size:-0}" -le 1000000 ] || true >"$root/events"
+}
+
 # events: lines of the events file as they come, until a line (or the end) comes on stdin
 op_events() {
   dir=$root/events
   [ -d "$root" ] || mkdir -p "$root" 2>/dev/null
   [ ! -p "$dir" ] || rm -f "$dir"
-  # it is only a hint: what is lost by cutting it is found by the next look
-  size=$(stat -c %s "$dir" 2>/dev/null)
-  [ "${size:-0}" -gt 1000000 ] && true >"$dir"
+  short_events
   true >>"$dir"
   printf '%s %s begin\n' "$mark" "$id"
   # by name: somebody may remove all of ours, and the next job makes it anew
