@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 from mgpu.core.array import shown_id
 from mgpu.core.lifecycle.milestones import WHO, Happening
@@ -126,7 +126,7 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-class _Stderr(logging.StreamHandler[TextIO]):
+class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # of which Python 3.10 knows nothing
     """Where that is a file, it begins anew each time that it has become long; the one before is kept as FILE.1."""
 
     def __init__(self, path: Path) -> None:

@@ -13,6 +13,7 @@ FUNCTION_LINES = 70
 FILE_LINES = 400
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
+GENERIC_SINCE_3_11 = {"StreamHandler", "LoggerAdapter"}
 SHELL_FUNCTION = re.compile(r"^(\w+)\(\) \{\n(?:.*\n)*?\}", re.MULTILINE)
 
 
@@ -92,6 +93,21 @@ def test_every_module_of_mgpu_says_its_idea() -> None:
 def test_nothing_is_left_for_later() -> None:
     left = [name_of(path) for path in sources() if UNFINISHED.search(path.read_text(encoding="utf-8"))]
     assert left == []
+
+
+def test_nothing_takes_a_type_that_it_does_not_take_in_the_oldest_python() -> None:
+    """Of 3.10: what an annotation says is not looked at when a program runs, what a class is made of is."""
+    bases = [
+        (name_of(path), ast.unparse(base.value).rpartition(".")[2])
+        for path in sources()
+        if is_python(path)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if isinstance(base, ast.Subscript)
+    ]
+    assert len(bases) > 3
+    assert [found for found in bases if found[1] in GENERIC_SINCE_3_11] == []
 
 
 def test_the_core_neither_reads_nor_writes() -> None:

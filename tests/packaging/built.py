@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
 NETWORK = ("PIP_", "SSL_", "REQUESTS_", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy")
 
 
@@ -19,6 +20,17 @@ def bare_python() -> str:
     if found and subprocess.run([found, "-c", new_enough], check=False).returncode == 0:
         return found
     return str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
+
+
+def python_of(version: str) -> str:
+    """In PATH, or one of pyenv's; "" = there is none."""
+    there = [shutil.which(f"python{version}"), *sorted(map(str, PYENV.glob(f"versions/{version}.*/bin/python3")))]
+    works = [
+        each
+        for each in there
+        if each and not subprocess.run([each, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode
+    ]
+    return next(iter(works), "")
 
 
 class Bare:

@@ -13,7 +13,7 @@ import pytest
 
 from scripts.packing import master
 from tests.end_to_end.cluster import until
-from tests.packaging.built import REPOSITORY, Bare, bare_python, network
+from tests.packaging.built import REPOSITORY, Bare, bare_python, network, python_of
 
 pytestmark = pytest.mark.usefixtures("thorough")
 
@@ -83,9 +83,14 @@ def test_nothing_is_missing_in_them(distributions: Path) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_they_install_clean(distributions: Path, tmp_path: Path) -> None:
-    """From the source distribution, by pip alone, into an environment of its own."""
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+@pytest.mark.parametrize("version", ["", "3.10", "3.13"])
+def test_they_install_clean(distributions: Path, tmp_path: Path, version: str) -> None:
+    """From the source distribution, by pip alone, into an environment of its own: of our Python, of the oldest that
+    will do, of a newer one."""
+    made_by = python_of(version) if version else sys.executable
+    if not made_by:
+        pytest.skip(f"no Python {version} here")
+    subprocess.run([made_by, "-m", "venv", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv/bin/python"
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", **network()}
     [source] = distributions.glob("*.tar.gz")
