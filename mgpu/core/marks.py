@@ -17,6 +17,7 @@ from mgpu.core.retry import LEFTOVER
 
 QUICKLY_S = 60.0
 IN_A_ROW = 3
+MOST_STREAKS = 128  # of a node: more than it has at once, of instances of GPUs that come and go
 _BY_ITSELF = ("", LEFTOVER)  # stops of a part whose command ended by itself
 
 
@@ -95,7 +96,7 @@ def _failed_on(node: Node, uuid: DeviceUuid, part: Part, others: list[Part], sin
     if any(job_id == part.job_id for job_id, _ in before):
         return node  # another attempt at it
     jobs = (*before, (part.job_id, part.started or 0.0))[-IN_A_ROW:]
-    streaks = (*(streak for streak in node.streaks if streak.device != uuid), Streak(uuid, jobs))
+    streaks = (*(streak for streak in node.streaks if streak.device != uuid), Streak(uuid, jobs))[-MOST_STREAKS:]
     node = replace(node, streaks=streaks)
     if len(jobs) < IN_A_ROW or node.mark(MarkKind.SUSPECT, uuid) or not _others_run(others, uuid, jobs):
         return node

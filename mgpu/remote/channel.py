@@ -22,8 +22,8 @@ CHUNK = 256 * 1024  # read much at a time: recv(4096) costs 5 times the CPU
 
 
 class Channel(Protocol):
-    """Reads return b"" at the end of the stream (which never means that a job ended) and raise TimeoutError. Those with
-    0.0 give what is here; as those without a limit they may be used of both streams at once."""
+    """All may raise TimeoutError, `send` RemoteError. Reads return b"" at the end of the stream, which never means that
+    a job ended. Those with 0.0 give what is here; as those without a limit they may be used of both streams at once."""
 
     def send(self, data: bytes, timeout_s: float) -> None: ...
     def receive(self, timeout_s: float | None) -> bytes: ...
@@ -50,6 +50,8 @@ class SshChannel:
         self._channel.settimeout(timeout_s)
         try:
             self._channel.sendall(data)
+        except TimeoutError:
+            raise
         except (OSError, EOFError) as error:
             raise RemoteError(f"connection lost while sending: {error or 'closed'}") from error
 

@@ -69,7 +69,7 @@ class NodeShell:
         self._buffer = bytearray()
         self._channel: Channel = connection.open_channel(wire.login_command(self._mark, sudo_user))
         try:
-            with contextlib.suppress(RemoteError):
+            with contextlib.suppress(RemoteError, TimeoutError):
                 # an account that runs no commands may be gone before it has taken all; what it said is the answer
                 self._channel.send(wire.program(), login_timeout_s)
             hello = self._answer("hello", login_timeout_s)

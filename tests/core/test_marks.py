@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.core.marks import Order, after_end, ended_well, failed_quickly, obey
+from mgpu.core.marks import MOST_STREAKS, Order, after_end, ended_well, failed_quickly, obey
 from mgpu.core.model import AttemptState, DeviceUuid, FailureClass, JobId, NodeName, NodeState, Part
 from mgpu.core.observation import MarkKind, Node, Observation
 
@@ -148,3 +148,12 @@ def test_every_end_is_one_or_the_other_or_tells_nothing() -> None:
         for ran in (0.0, 59.9, 60.0, 1000.0):
             each = part(1, FIVE, ran=ran, failure=failure)
             assert not (ended_well(each) and failed_quickly(each))
+
+
+def test_of_gpus_that_come_and_go_the_latest_are_remembered() -> None:
+    """Instances of GPUs are called otherwise each time that they are made."""
+    made = [DeviceUuid(f"MIG-{number}") for number in range(2 * MOST_STREAKS)]
+    node = UP
+    for number, uuid in enumerate(made):
+        node = after_end(node, part(number + 1, uuid), [RUNNING], "now")
+    assert [streak.device for streak in node.streaks] == made[-MOST_STREAKS:]

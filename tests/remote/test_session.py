@@ -11,6 +11,7 @@ from mgpu.remote.channel import LocalChannel, LocalConnection
 from mgpu.remote.connections import MAX_SHELLS, Connections
 from mgpu.remote.errors import RemoteError
 from mgpu.remote.session import NodeSession
+from mgpu.remote.shell import NodeShell
 
 
 def test_an_answer_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
@@ -189,3 +190,21 @@ def test_a_shell_whose_program_does_not_begin_is_closed(tmp_path: Path, most: in
     with pytest.raises(RemoteError, match=said):
         session.control("state")
     assert [channel._process.returncode for channel in connection.channels] == [0]
+
+
+class Full(LocalConnection):
+    """Takes nothing, as behind a window that stays full."""
+
+    channel: LocalChannel
+
+    def open_channel(self, command: str) -> LocalChannel:
+        self.channel = LocalChannel(command, os.environ)
+        self.channel.send = lambda *_: (_ for _ in ()).throw(TimeoutError)  # type: ignore[method-assign]
+        return self.channel
+
+
+def test_one_that_takes_nothing_is_one_that_does_not_answer() -> None:
+    connection = Full(os.environ)
+    with pytest.raises(RemoteError, match="did not answer in time"):
+        NodeShell(connection, 0.1)
+    assert connection.channel._process.returncode is not None
