@@ -66,6 +66,9 @@ def look(given: str, cwd: str, chdir: str) -> Shipment:
         raise _bad(f"{given}: there is no such folder")
     top = git.top_of(folder)
     root = top if top is not None and not given else folder
+    if top is None and not given and root == os.path.realpath(os.fsencode(os.path.expanduser("~"))):
+        what = f"{os.fsdecode(root)} is your home: all of it would go along, your keys too"
+        raise _bad(what, "go into the work tree, or name a folder with --ship=DIR")
     place = _place(root, cwd, chdir)
     notices: list[str] = []
     names = _tracked(root) if top is not None else _all_but_ignored(root)

@@ -163,6 +163,20 @@ def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         look(tmp_path)
 
 
+@needs_git
+def test_a_home_is_not_sent_by_accident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "own"
+    write(home, "work/a", ".ssh/id_ed25519")
+    (tmp_path / "way").symlink_to(home)
+    monkeypatch.setenv("HOME", str(tmp_path / "way"))
+    with pytest.raises(MasterError, match="is your home: all of it would go along, your keys too"):
+        look(home)
+    assert names(look(home / "work")) == ["a"]
+    assert "work/a" in names(look(home, given="~"))
+    git(home, "init", "-q")
+    assert "work/a" in names(look(home))
+
+
 def test_links(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     write(tree, "src/a", "b")
