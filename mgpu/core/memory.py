@@ -93,9 +93,9 @@ class Memory:
         elif len(self._examined) > 2 * len(snapshot.batches) + SPARE:
             asked = {_group(batch) for batch in snapshot.batches}
             self._examined = {group: found for group, found in self._examined.items() if group in asked}
-            self._at_hand = {}
-        elif len(self._at_hand) > 2 * len(snapshot.batches) + SPARE:
-            self._at_hand = {}
+        if len(self._at_hand) > len(snapshot.batches):  # a batch has all of its jobs: those of yesterday would stay
+            there = {id(batch) for batch in snapshot.batches}
+            self._at_hand = {key: known for key, known in self._at_hand.items() if key in there}
         return Rooms(rooms)
 
     def end(self, rooms: Iterable[Room]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,8 +16,9 @@ from mgpu.core.ask import ask_for
 from mgpu.core.feasible import examine
 from mgpu.core.memory import Memory
 from mgpu.core.model import DeviceUuid, JobId, NodeName
-from mgpu.core.plan import Barred, DeviceState, DeviceView, NodeView, PendingJob, Snapshot, Wait
+from mgpu.core.plan import Barred, Batch, DeviceState, DeviceView, NodeView, PendingJob, Snapshot, Wait
 from mgpu.core.policies import POLICIES, Candidate
+from mgpu.core.queue import Queue
 from mgpu.core.rooms import alike, offer, room_of
 from mgpu.core.schedule import plan
 from mgpu.core.waits import Plan
@@ -324,6 +326,22 @@ def test_a_memory_changes_nothing_when_a_node_changes(seen: Snapshot, data: st.D
         devices = tuple(device._replace(state=state, reason="x") for device in seen.nodes[at].devices)
         changed = seen.nodes[at]._replace(usable=data.draw(st.booleans()), devices=devices)
         seen = replace(seen, nodes=(*seen.nodes[:at], changed, *seen.nodes[at + 1 :]))
+
+
+def test_a_memory_keeps_nothing_of_jobs_that_wait_no_longer() -> None:
+    """Whose queue changes with every plan, as many batches are made as plans."""
+    memory, seen = Memory(), snapshot(USED)
+    queue = Queue(job(number, gpus=8) for number in range(1, 100))
+
+    def kept() -> int:
+        return sum(isinstance(one, Batch) for one in gc.get_objects())
+
+    before = kept()
+    for number in range(1, 100):
+        plan(replace(seen, batches=queue.at(0.0)[0]), memory=memory)
+        queue.drop(JobId(number))
+    gc.collect()
+    assert kept() - before <= 2
 
 
 @settings(max_examples=60, deadline=None)
