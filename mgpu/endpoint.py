@@ -1,5 +1,6 @@
-"""What both ends of a connection have to know alike: the master's port, which addresses never leave this machine, and
-how the fingerprint of what is shown there is written. For short commands too: it loads next to nothing."""
+"""What both ends of a connection have to know alike: the master's port, which addresses never leave this machine, which
+machine it is, and how the fingerprint of what is shown there is written. For short commands too: it loads next to
+nothing."""
 
 from __future__ import annotations
 
@@ -27,3 +28,12 @@ def fingerprint(shown: bytes) -> str:
 def written(digest: bytes) -> str:
     """That of a SHA-256."""
     return "SHA256:" + binascii.b2a_base64(digest, newline=False).decode().rstrip("=")
+
+
+def boot_id() -> str:
+    """This machine since it was started, which no other is; "" = the kernel does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as told:
+            return told.read().strip()
+    except OSError:
+        return ""

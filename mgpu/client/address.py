@@ -4,6 +4,7 @@ whoever sits between."""
 from __future__ import annotations
 
 import re
+import socket
 
 from mgpu.client.http import MasterError
 from mgpu.endpoint import LOOPBACK, PORT, is_loopback
@@ -45,11 +46,21 @@ def parse_address(url: str) -> Address:
     port = int(match["port"]) if match else 0
     if match is None or not 0 < port < 65536:
         raise MasterError("bad_request", f"{url!r} is no master's address", f"write it like {FORM}")
+    if match["address"] and not _is_ipv6(match["address"]):
+        raise MasterError("bad_request", f"{url!r} is no master's address: in brackets belongs an IPv6 address", FORM)
     address = Address((match["address"] or match["host"]).lower(), port, match["scheme"] == "https")
     if not address.tls and not is_loopback(address.host):
         what = f"{url}: beyond this machine a token goes over TLS alone"
         raise MasterError("bad_request", what, f"https://{bracketed(address.host)}:{port}")
     return address
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET6, text)
+    except OSError:
+        return False
+    return True
 
 
 def address_of(host: str, port: str) -> Address:

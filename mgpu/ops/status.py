@@ -11,6 +11,7 @@ from mgpu import clock
 from mgpu.core.errors import StoreError
 from mgpu.core.model import JobState, NodeState
 from mgpu.core.plan import DeviceState
+from mgpu.endpoint import boot_id
 from mgpu.meters import Meters
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json, moment
@@ -37,6 +38,7 @@ def status(context: Context, caller: Caller) -> Json:
         "pid": os.getpid(),
         "instance": f"{os.getpid()}-{context.started:.6f}",
         "mode": "personal" if context.personal else "shared",
+        "boot_id": boot_id(),
         "uid": context.owner_uid,
         "user": user_name(context.owner_uid),
         "database_id": context.store.database_id,

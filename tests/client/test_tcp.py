@@ -134,12 +134,11 @@ def test_no_token_goes_beyond_this_machine_without_tls(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    [f"https://{rest}" for rest in ("head", "head:0", "head:70000", "u@head:1", "head:1/x", "-h:1", "h h:1")],
+    "rest", ["head", "head:0", "head:70000", "u@head:1", "head:1/x", "-h:1", "h h:1", "[127.0.0.1:9]:1"]
 )
-def test_what_is_no_address(url: str) -> None:
+def test_what_is_no_address(rest: str) -> None:
     with pytest.raises(MasterError, match="no master's address"):
-        endpoint(url)
+        endpoint(f"https://{rest}")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mgpu.cli.text import say
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.option import FROM_0, PORTS
 from mgpu.client.place import patience
-from mgpu.endpoint import is_loopback
+from mgpu.endpoint import boot_id, is_loopback
 from mgpu.lean_typing import Any, NamedTuple
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
@@ -102,6 +102,8 @@ def find_place(session: Session, given: dict[str, Any]) -> Place:
     if said and said not in NO_ADDRESS and not is_loopback(said):
         return Place(_kind(said), said)
     if here:
+        if away:
+            _require_this_machine(session, away)
         return Place("connection", "local")
     if said and is_loopback(said):
         raise bad_request(f"--host {said}: by that the master at {away} finds itself", "leave it out, or give another")
@@ -113,6 +115,14 @@ def find_place(session: Session, given: dict[str, Any]) -> Place:
         for address, how in (first, *candidates):
             say(f"an address of this machine: {address} ({how})")
     return Place("ip", *first)
+
+
+def _require_this_machine(session: Session, away: str) -> None:
+    """Behind a forwarded port the master is another machine's: that one would become the node. Raises MasterError."""
+    there, here = session.call("GET", "/v1/status").get("boot_id"), boot_id()
+    if there and here and there != here:
+        what = f"the master at {away} runs on another machine, behind a forwarded port"
+        raise bad_request(what, "--host gives the address by which it reaches this one")
 
 
 def _kind(address: str) -> str:
