@@ -77,11 +77,11 @@ def test_stopping_it_ends_the_master_alone() -> None:
 
 
 def test_there_is_room_for_many_nodes() -> None:
-    """Of threads everywhere; of descriptors where that is no business of a job's."""
-    units = {(own, node): settings(unit.render(unit.Facts("mgpu", LINE, "gpuq", own, node)))
-             for own in (False, True) for node in (False, True)}  # fmt: skip
-    assert [found["TasksMax"] for found in units.values()] == ["infinity"] * 4
-    assert [key for key, found in units.items() if "LimitNOFILE" in found] == [(False, False)]
+    """Of threads; descriptors are the master's own care."""
+    for own in (False, True):
+        for is_node in (False, True):
+            found = settings(unit.render(unit.Facts("mgpu", LINE, "gpuq", own, is_node)))
+            assert found["TasksMax"] == "infinity"
 
 
 def test_jobs_of_this_machine_are_not_confined() -> None:

@@ -67,10 +67,6 @@ ProtectHostname=yes
 UNCONFINED = """\
 # this machine is a node: its jobs would be confined with the master, so nothing is
 """
-ROOM = """\
-# a descriptor for each node and each client; jobs of this machine would inherit it, a user's systemd may not give it
-LimitNOFILE=8192:524288
-"""
 
 
 class Facts(NamedTuple):
@@ -99,7 +95,7 @@ def render(facts: Facts) -> str:
         "" if facts.own else f"User={facts.user}\n",
         _state_directory(facts),
         SERVICE,
-        UNCONFINED if facts.is_node else CONFINED + ("" if facts.own else CONFINED_SYSTEM + ROOM),
+        UNCONFINED if facts.is_node else CONFINED + ("" if facts.own else CONFINED_SYSTEM),
         f"\n[Install]\nWantedBy={'default' if facts.own else 'multi-user'}.target\n",
     ]
     return "".join(parts)
