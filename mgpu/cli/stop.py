@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from mgpu.cli.session import Session
@@ -43,9 +44,18 @@ def stop(session: Session, /) -> None:
 
 
 def lives(pid: int) -> bool:
-    """One that has ended and that nobody has waited for does not."""
+    """One that has ended and that nobody has waited for does not. Its first thread may be gone before the others, and
+    what is open is open until the last of them is."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="latin-1") as stat:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    return any(_runs(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+
+
+def _runs(path: str) -> bool:
+    try:
+        with open(path, encoding="latin-1") as stat:
             return stat.read().rpartition(") ")[2][:1] not in ("Z", "X")
     except OSError:
         return False
