@@ -9,6 +9,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.packing.beginning import main_of
+
 REPOSITORY = Path(__file__).parents[2]
 NAMES = ("mgpu_client", "mgpu_node", "mgpu_queue", "mgpu_cancel", "mgpu_srun")
 OF_THE_MASTER = {"api", "care.py", "config", "daemon.py", "doctor", "master", "ops", "remote", "store", "tui"}
@@ -16,20 +18,12 @@ SUFFIXES = (".py", ".bash", ".zsh", ".fish")
 DEPENDENCIES = ("click", "PyYAML")
 WHEN = (1980, 1, 1, 0, 0, 0)  # the same for each file: what is built depends on what is in it alone
 SHEBANG = b"#!/usr/bin/env python3\n"
-# Read by any Python, however old, before anything that it would stumble over.
-MAIN = """\
-import sys
-
-if sys.version_info < (3, 10):
-    name = sys.argv[0].rpartition("/")[2]
-    version = ".".join(map(str, sys.version_info[:3]))
-    sys.exit("%s: it needs Python 3.10 or newer, and this is %s (%s): run it by another, as in: python3.11 %s"
-             % (name, version, sys.executable, sys.argv[0]))
-
-from mgpu.cli.older.program import program
-
-program()
-"""
+MAIN = main_of(
+    "sys.version_info >= (3, 10)",
+    "Python 3.10 or newer",
+    "python3.11",
+    "from mgpu.cli.older.program import program\n\nprogram()",
+)
 
 
 def build(folder: Path) -> list[Path]:

@@ -3,14 +3,29 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
+
+from scripts.packing.beginning import main_of
 
 REPOSITORY = Path(__file__).parents[2]
 ENTRY = "mgpu.cli.older.program:program"
+UNPACKS = """\
+import os
+place = os.path.expanduser(os.environ.get("SHIV_ROOT") or "~/.shiv")
+try:
+    os.makedirs(place, exist_ok=True)
+except OSError as error:
+    sys.exit("%s: it cannot unpack itself to %s (%s): SHIV_ROOT names another place"
+             % (sys.argv[0].rpartition("/")[2], place, error.strerror))
+
+import _bootstrap
+_bootstrap.bootstrap()"""
 WHEN = "315532800"  # 1980-01-01: a zip knows nothing earlier
 
 
@@ -24,8 +39,23 @@ def build(folder: Path) -> list[Path]:
         command = ["--reproducible", "--entry-point", ENTRY, "--python", "/usr/bin/env python3", "--output-file"]
         command += [str(beside), "--site-packages", str(packages)]
         subprocess.run([sys.executable, "-m", "shiv", *command], env=environ, check=True)
+        beside.write_bytes(told_apart(beside.read_bytes()))
         beside.replace(made)
     return [made]
+
+
+def told_apart(packed: bytes) -> bytes:
+    """Some of what is in it is compiled: another Python is told that this one is not for it, as is who has no place
+    for it."""
+    ours = ".".join(map(str, sys.version_info[:2]))
+    begins = main_of(f"sys.version_info[:2] == {sys.version_info[:2]}", f"Python {ours}", f"python{ours}", UNPACKS)
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive, zipfile.ZipFile(made, "w") as again:
+        prefix = packed[: min(entry.header_offset for entry in archive.infolist())]  # the line that names Python
+        for entry in archive.infolist():
+            data = begins.encode() if entry.filename == "__main__.py" else archive.read(entry)
+            again.writestr(entry, data)
+    return prefix + made.getvalue()
 
 
 def _installed(wheel: Path, packages: Path, environ: dict[str, str]) -> Path:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from scripts.packing import clients
+from scripts.packing import clients, master
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.conftest import ClusterMaker
 from tests.lab import Lab
@@ -73,18 +75,37 @@ def test_the_users_own_file_is_read(bare: Bare, served: Cluster) -> None:
 
 def test_an_old_python_is_told_so(client_files: Path) -> None:
     """What it reads first is understood by any Python; here it runs with another version said to be its own."""
-    with zipfile.ZipFile(client_files / "mgpu_client") as archive:
-        text = archive.read("__main__.py").decode()
-    before, _, _ = text.partition("from mgpu")
-    old = type("sys", (), {"version_info": (3, 6, 8), "argv": ["/x/mgpu_client"], "executable": "/usr/bin/python3"})
+    before = beginning_of((client_files / "mgpu_client").read_bytes(), "from mgpu")
+    line = told_by(before, (3, 6, 8))
+    assert line.startswith("x: it needs Python 3.10 or newer, and this is 3.6.8 (/usr/bin/python3): run it by another")
+
+
+def test_the_master_is_for_one_python_alone() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("site-packages/x.py", "pass")
+        archive.writestr("__main__.py", "import _bootstrap")
+    before = beginning_of(master.told_apart(b"#!/usr/bin/env python3\n" + packed.getvalue()), "import os")
+    major, minor = sys.version_info[:2]
+    for other in ((2, 7, 18), (major, minor - 1, 9), (major, minor + 1, 0)):
+        assert told_by(before, other).startswith(f"x: it needs Python {major}.{minor}, and this is {other[0]}.")
+    assert told_by(before, (major, minor, 99)) == ""
+
+
+def beginning_of(packed: bytes, until: str) -> str:
+    assert packed.startswith(b"#!/usr/bin/env python3\n")
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        return archive.read("__main__.py").decode().partition(until)[0]
+
+
+def told_by(before: str, version: tuple[int, int, int]) -> str:
+    """What it says to a Python of that version; "" = nothing, it goes on."""
+    assert not any(word in before for word in ('f"', "annotations", ":="))
+    old = type("sys", (), {"version_info": version, "argv": ["/y/x"], "executable": "/usr/bin/python3"})
     told: list[str] = []
     old.exit = staticmethod(told.append)
     exec(compile(before.replace("import sys", ""), "__main__", "exec"), {"sys": old})
-    [line] = told
-    assert line.startswith(
-        "mgpu_client: it needs Python 3.10 or newer, and this is 3.6.8 (/usr/bin/python3): run it by"
-    )
-    assert not any(word in before for word in ('f"', "annotations", ":="))
+    return "".join(told)
 
 
 def test_the_same_tree_makes_the_same_files(client_files: Path, tmp_path: Path) -> None:
