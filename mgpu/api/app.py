@@ -107,8 +107,10 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status in (404, 405) and version.theirs(request):
             return _error(HTTPStatus(error.status), version.no_such_route(request))
         code = {404: "not_found", 405: "bad_request", 413: "too_large"}.get(error.status, "bad_request")
-        text = f"{request.method} {request.path}: {error.reason}"
-        return _error(HTTPStatus(error.status), {"code": code, "message": text, "hint": ""})
+        large = error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        what = f"more than {bodies.LIMIT_B >> 20} MiB in one request" if large else error.reason
+        told = {"message": f"{request.method} {request.path}: {what}", "hint": bodies.IN_PARTS if large else ""}
+        return _error(HTTPStatus(error.status), {"code": code, **told})
     except ConnectionError:
         raise
     except Exception as error:

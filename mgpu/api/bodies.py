@@ -13,6 +13,7 @@ from aiohttp import web
 from mgpu.core.errors import RequestError
 
 LIMIT_B = 8 << 20
+IN_PARTS = "of several jobs send fewer at once; a large script can be a file on the nodes, or go along with --ship"
 MOST_CONTAINERS = 200_000  # 50 ms; brackets in a script count too
 
 
@@ -20,7 +21,7 @@ async def read_object(request: web.Request) -> dict[str, Any]:
     """Raises RequestError."""
     text = await request.read()
     if text.count(b"[") + text.count(b"{") > MOST_CONTAINERS:
-        raise RequestError("the body has too many parts")
+        raise RequestError(f"the body has over {MOST_CONTAINERS} brackets, those in scripts among them", IN_PARTS)
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:

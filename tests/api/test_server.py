@@ -203,6 +203,8 @@ def test_what_is_not_there_or_not_json_is_one_line(served):
 def test_a_body_over_the_limit_is_refused(served):
     status, answer = served.ask("POST", "/v1/jobs", {**submission("aaaaaaaa"), "cwd": "x" * (9 << 20)})
     assert (status, answer["error"]["code"]) == (413, "too_large")
+    assert answer["error"]["message"] == "POST /v1/jobs: more than 8 MiB in one request"
+    assert "send fewer at once" in answer["error"]["hint"]
 
 
 def test_a_fault_of_ours_is_logged_and_answered(served, caplog):
