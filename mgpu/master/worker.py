@@ -44,25 +44,38 @@ class Worker:
         self._name = name
         self._queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._is_made = False
+        self._has_ended = False
         self._lock = threading.Lock()
 
     def do(self, task: Task) -> None:
-        self._queue.put(task)
+        """Also once it has ended: who asks for it has noted that it is under way, and the task says when it is over."""
         with self._lock:
+            self._queue.put(task)
+            if self._has_ended:
+                self._queue.put(None)
             if not self._is_made:
                 self._is_made = True
                 _reserve().spawn(self._name, self._run)
 
     def end(self) -> None:
         """After what is queued."""
-        self._queue.put(None)
+        with self._lock:
+            self._has_ended = True
+            self._queue.put(None)
 
     def _run(self) -> None:
-        while (task := self._queue.get()) is not None:
+        while (task := self._queue.get()) is not None or not self._rests():
             try:
-                task()
+                if task is not None:
+                    task()
             except Exception:  # a programmer's error must not silence a whole node
                 log.exception("%s: a task failed", self._name)
+
+    def _rests(self) -> bool:
+        """Nothing is queued behind the end; what comes now gets another thread."""
+        with self._lock:
+            self._is_made = not self._queue.empty()
+            return not self._is_made
 
 
 class SystemThreads:

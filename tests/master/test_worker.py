@@ -74,3 +74,19 @@ def test_a_line_goes_on_behind_what_fails(threads: SystemThreads, caplog: pytest
     assert done.wait(PATIENCE_S)
     assert "orders a: a task failed" in caplog.text
     line.end()
+
+
+def test_a_line_that_has_ended_does_what_it_is_still_given_and_leaves_no_thread(threads: SystemThreads) -> None:
+    line, done = threads.line("ended"), []
+    over = threading.Event()
+    line.do(lambda: line.do(lambda: done.append("given while it ends")))
+    line.end()
+    for number in range(3):
+        line.do(lambda number=number: done.append(number))  # type: ignore[misc]
+    line.do(over.set)
+    assert over.wait(PATIENCE_S)
+    assert sorted(map(str, done)) == ["0", "1", "2", "given while it ends"]
+    for thread in threading.enumerate():
+        if thread.name == "ended":
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
