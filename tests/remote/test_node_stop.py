@@ -110,6 +110,19 @@ def test_the_grace_begins_when_its_processes_were_told(tmp_path: Path, mark: str
         bench.close()
 
 
+def test_an_end_that_could_not_be_written_down_at_first(bench: Workbench, mark: str) -> None:
+    place, away = bench.place("1.1"), bench.place("away")
+    bench.start("1.1", f"sleep {mark} & wait; exit 7")
+    bench.wait("1.1", "started")
+    wait_until(lambda: bool(living(mark)))
+    runner = (place / "started").readlink().name.partition(":")[0]
+    place.rename(away)
+    os.kill(living(mark)[0], signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{runner}").exists(), "the runner's end")
+    away.rename(place)
+    assert end_of(bench, "1.1").exit_code == 7
+
+
 def test_an_end_without_any_stop_is_its_own(bench: Workbench) -> None:
     assert bench.run("1.1", "exit 4") == "4"
     assert end_of(bench, "1.1").ended_by == ""

@@ -39,8 +39,8 @@ run() {
   fi
   if [ $code != 0 ] && [ "${11}" != - ] && port_was_taken "${11}"; then record stop PORT; fi
   uptime_now
-  # said to the supervisor too, which need not read it then
-  record exit "$code:$uptime" && printf '%s' "$code:$uptime"
+  # said to the supervisor too, which need not read it then; behind it a ? where it could not be written down
+  if record exit "$code:$uptime"; then printf '%s' "$code:$uptime"; else printf '%s?' "$code:$uptime"; fi
   exit 0
 }
 

@@ -38,7 +38,7 @@ sub run {
     my $code = !defined $job ? 126 : $? & 127 ? 128 + ($? & 127) : $? >> 8;
     symlink 'OOM', "$dir/stop" if $code == 137 && oom_kills() > $kills;
     my $exit = "$code:" . uptime();
-    syswrite STDOUT, $exit if symlink $exit, "$dir/exit";
+    syswrite STDOUT, symlink($exit, "$dir/exit") ? $exit : "$exit?";
     POSIX::_exit(0);
 }
 

@@ -73,7 +73,7 @@ sub wind_up {
     my ($dir, $token, $before, $exit) = @_;
     my $timer = living(readlink("$dir/timer") || '');
     kill TERM => $timer if $timer;
-    return 0 unless $exit =~ /^\d+:/ && nothing_left($dir, $token, $before);
+    return 0 unless $exit =~ /^\d+:[\d.]+$/ && nothing_left($dir, $token, $before);
     my $why = readlink "$dir/stop";
     my $told = -l "$dir/told";
     # what was to end it came too late, where no signal was sent before

@@ -59,6 +59,7 @@ wind_up_of() {
 wind_up() {
   # if it has not said yet that it lives, it will see that the job has ended
   living timer && kill "$living" 2>/dev/null
+  case $said in *'?') insist "${said%'?'}" ;; esac
   [ -L "$dir/exit" ] || killed
   exec 9<&-
   MGPU_KEY=$MGPU_TOKEN
@@ -69,6 +70,16 @@ wind_up() {
     sweep "$$" $newborn
   fi
   finish
+}
+
+# insist EXIT -> said, that exit, once it is written down: a home that others keep, or a disk with a fault, may be back soon
+insist() {
+  said=
+  tries=300
+  until [ -L "$dir/exit" ] || [ $((tries -= 1)) -lt 0 ]; do
+    record exit "$1" && said=$1 && return
+    sleep 1
+  done
 }
 
 # take_leases DIR UUIDS ...: all of it, then the runner, and wait for that -> said, the exit record if it has made one
