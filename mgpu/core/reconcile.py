@@ -148,7 +148,8 @@ def _own_end(found: PartAnswer) -> bool:
 
 def _exit_of(key: PartKey, found: PartAnswer, answer: NodeAnswer) -> News:
     ended_by = "" if _own_end(found) else found.records.get("stop")
-    return replace(_exit_news(key, found.records["exit"], answer.when), ended_by=ended_by)
+    sizes = found.sizes if "clean" in found.records else None  # else somebody may still be writing
+    return replace(_exit_news(key, found.records["exit"], answer.when), ended_by=ended_by, sizes=sizes)
 
 
 _NO_EXIT_CODE = "its exit code was not recorded"

@@ -252,3 +252,10 @@ def test_the_limit_that_a_node_knows(uptime: Any, limit: int) -> None:
     assert limit_of(PartAnswer(started)) is None
     assert limit_of(PartAnswer({**started, "deadline": "soon"})) is None
     assert limit_of(PartAnswer({"deadline": "17"})) is None
+
+
+@pytest.mark.parametrize(("clean", "sizes"), [({}, None), ({"clean": "96.00:own"}, (3, 0))])
+def test_of_what_has_left_nothing_a_look_knows_how_much_was_written(clean: dict[str, str], sizes: Any) -> None:
+    found = PartAnswer({**RAN, "exit": "0:95.00", **clean}, alive=False, sizes=(3, 0))
+    [*_, last] = news_of(part(), TOKEN, NodeAnswer({"7.1": found}, 100.0, BOOT, 1000.0))
+    assert (last.event, last.sizes) == (E.EXITED if clean else E.ORPHANED, sizes)

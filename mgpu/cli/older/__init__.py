@@ -12,33 +12,33 @@ from mgpu.cli.main import main
 from mgpu.lean_typing import NoReturn
 
 
-def client() -> NoReturn:
+def run_client() -> NoReturn:
     from mgpu.cli.older.client import CLIENT, meant
 
     main(_with_defaults(meant(sys.argv[1:])), CLIENT)
 
 
-def srun() -> NoReturn:
+def run_srun() -> NoReturn:
     main(_with_defaults(["srun", *sys.argv[1:]]))
 
 
-def queue() -> NoReturn:
+def run_queue() -> NoReturn:
     from mgpu.cli.older.client import with_nodes
 
     main(with_nodes(["queue", *sys.argv[1:]]))
 
 
-def cancel() -> NoReturn:
+def run_cancel() -> NoReturn:
     main(["cancel", *sys.argv[1:]])
 
 
-def master() -> NoReturn:
+def run_master() -> NoReturn:
     from mgpu.cli.older.master import mgpu_master
 
     main(None, mgpu_master)
 
 
-def node() -> NoReturn:
+def run_node() -> NoReturn:
     from mgpu.cli.older.node import mgpu_node
 
     main(None, mgpu_node)

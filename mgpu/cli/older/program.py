@@ -10,13 +10,13 @@ from mgpu.cli.main import main
 from mgpu.lean_typing import NoReturn
 
 NAMES = {
-    "mgpu_master": older.master,
-    "mgpu_server": older.master,
-    "mgpu_node": older.node,
-    "mgpu_client": older.client,
-    "mgpu_queue": older.queue,
-    "mgpu_cancel": older.cancel,
-    "mgpu_srun": older.srun,
+    "mgpu_master": older.run_master,
+    "mgpu_server": older.run_master,
+    "mgpu_node": older.run_node,
+    "mgpu_client": older.run_client,
+    "mgpu_queue": older.run_queue,
+    "mgpu_cancel": older.run_cancel,
+    "mgpu_srun": older.run_srun,
 }
 
 
