@@ -27,7 +27,7 @@ from mgpu.core.observation import Observation
 from mgpu.core.probe import parse_probe
 from mgpu.logbook import about
 from mgpu.master.inbox import Asked, Collected, Done, Heard, Inbox, LeftBehind, Probed, Seen, Silent, Step
-from mgpu.master.pace import Pace
+from mgpu.master.pace import Hearing, Pace
 from mgpu.master.worker import Threads
 from mgpu.remote.errors import RemoteError, Trouble
 from mgpu.remote.runner import ProbeWanted, Refusal, Runner, Source
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 SLOW_PROBE_S = 600.0  # between two looks at what seldom changes
 GATHER_S = 0.2  # what a regular probe says may wait so long for what others say
 EVENTS_PAUSE_S = 2.0  # before the events file is opened again
-EVENTS_AT_ONCE, EVENTS_A_SECOND = 2000, 200.0  # lines of it that are heard
+EVENTS_AT_ONCE, EVENTS_A_SECOND = 2000, 200.0  # lines of it that are heard, but for starts and ends of ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class NodeLink:
         self._last_seen: Observation | None = None
         self._slowly_probed: float | None = None
         self._listening = False
-        self._pace = Pace(EVENTS_AT_ONCE, EVENTS_A_SECOND)
+        self._hearing = Hearing(Pace(EVENTS_AT_ONCE, EVENTS_A_SECOND))
         self._left: deque[PartKey] = deque(maxlen=100)  # of which leftovers were told lately
         self._looking = False
         self._closed = False
@@ -147,6 +147,7 @@ class NodeLink:
         is an end only with a fence. `tree`: what has to be there before."""
         part = known.part
         name = reconcile.directory_name(part.key)
+        self._hearing.expect(name)
 
         def task() -> None:
             try:
@@ -359,7 +360,7 @@ class NodeLink:
 
     def hear(self, line: str) -> None:
         """A line of the events file. A job may fill it: that is not to hold up others."""
-        if not self._pace.takes(self._clock.monotonic()):
+        if not self._hearing.takes(line, self._clock.monotonic()):
             return
         news = reconcile.event_news(line, self._when)
         if news:

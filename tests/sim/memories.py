@@ -18,6 +18,7 @@ BOUNDED = (
     "Changes",  # until it is too much, or somebody reads it
     "NodeLink._left",  # the last of them
     "Dispatch._gone",  # of each node the last
+    "Hearing",  # of each link the last
 )
 SUSPECT = "failed there one after the other"  # why a GPU is; it stays so until somebody has seen to it
 _Found = Iterator[tuple[str, Any]]
