@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import zlib
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
@@ -78,8 +77,8 @@ class Listed:
             body = self._listing.kept(asked) or await self._making.join(asked)
             return await _in_pieces(request, body, {"Content-Encoding": "deflate"} if packed else {})
         # made into text in the thread too: a long list would hold up everybody else here
-        text = await self._run(lambda: json.dumps(jobs.list_jobs(self._context, caller, wanted, also)))
-        return web.Response(text=text, content_type="application/json")
+        body = await self._run(jobs.list_as_text, self._context, caller, wanted, also)
+        return web.Response(body=body, content_type="application/json", charset="utf-8")
 
     async def window(self, request: web.Request, caller: Caller) -> web.Response:
         view = parse_view(request.query, caller)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -48,18 +49,34 @@ def parse_also(query: Mapping[str, str]) -> Also:
     return Also(*(query.get(name) == "1" for name in Also._fields))
 
 
-def list_jobs(context: Context, caller: Caller, wanted: JobFilter, also: Also = NOTHING_ELSE) -> Json:
+def list_jobs(context: Context, caller: Caller, wanted: JobFilter, also: Also = NOTHING_ELSE) -> Iterator[list[Json]]:
+    """Their rows, some at a time: of a long list no more are in memory."""
     sight = sight_of(context, caller)
     allowed = sight.may_ask(wanted)
     if allowed is None:
-        return {"jobs": []}
+        return
     if also.use:
         context.control.settle()
+    starts = outlook.expected(context) if also.start else None
     with context.store.read() as r:
-        jobs = r.jobs(allowed)
-        parts = r.parts_of_jobs(job.job_id for job in jobs)
-        tried = r.attempts_of_jobs(job.job_id for job in jobs) if also.attempts else {}
-        uses = _uses(r, jobs) if also.use else None
+        for jobs in r.jobs_in_turn(allowed):
+            rows = [sight.of(job, row) for job, row in zip(jobs, _rows(context, r, jobs, also), strict=True)]
+            if starts is not None:
+                rows = [{**row, **outlook.told(starts.get(job.job_id))} for row, job in zip(rows, jobs, strict=True)]
+            yield rows
+
+
+def list_as_text(context: Context, caller: Caller, wanted: JobFilter, also: Also) -> bytes:
+    """`{"jobs": [...]}`."""
+    texts = [json.dumps(rows).encode()[1:-1] for rows in list_jobs(context, caller, wanted, also)]
+    return b'{"jobs": [' + b", ".join(texts) + b"]}"
+
+
+def _rows(context: Context, reader: Reader, jobs: Sequence[Job], also: Also) -> list[Json]:
+    """As somebody is told who sees all of them."""
+    parts = reader.parts_of_jobs(job.job_id for job in jobs)
+    tried = reader.attempts_of_jobs(job.job_id for job in jobs) if also.attempts else {}
+    uses = _uses(reader, jobs) if also.use else None
     waits = context.control.waits()
     rows = [render.job(job, parts.get(job.job_id, ()), waits.get(job.job_id)) for job in jobs]
     for job, row in zip(jobs, rows, strict=True):
@@ -69,11 +86,7 @@ def list_jobs(context: Context, caller: Caller, wanted: JobFilter, also: Also = 
             for told in (row, *row.get("attempts", ())):
                 told["use"] = uses.get((job.job_id, told["attempt"]))
     call_by_name(context, rows, "detail")
-    rows = [sight.of(job, row) for job, row in zip(jobs, rows, strict=True)]
-    if also.start:
-        starts = outlook.expected(context)
-        rows = [{**row, **outlook.told(starts.get(job.job_id))} for row, job in zip(rows, jobs, strict=True)]
-    return {"jobs": rows}
+    return rows
 
 
 def _uses(reader: Reader, jobs: Sequence[Job]) -> dict[tuple[JobId, int], Json]:

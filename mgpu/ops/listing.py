@@ -31,7 +31,6 @@ from mgpu.store.tables import written_out
 WORDS_S = 1.0
 _AT_ONCE = 1250  # rows that get new words for one who asks; many more, and all who ask meanwhile would wait
 _BEFORE, _BETWEEN, _AFTER = b'{"jobs": [', b", ", b"]}"
-_READ_AT_ONCE = 500  # jobs: what they are made of takes several times the memory of their rows
 _TOGETHER = 8  # bits of a job's number: rows that are packed together differ in these alone
 _MOST_ANSWERS = 16  # kept until something changes
 
@@ -129,7 +128,7 @@ class Listing:
         wanted = JobFilter() if changed is None else JobFilter(ids=tuple(changed))
         rows: dict[JobId, Row] = {}
         with self._context.store.read() as r:
-            for some in r.jobs_in_turn(wanted, _READ_AT_ONCE):
+            for some in r.jobs_in_turn(wanted):
                 jobs = [job for job in some if job.rest is None or job.rest]
                 parts = r.parts_of_jobs(job.job_id for job in jobs)
                 told = [rendered(job, parts.get(job.job_id, ())) for job in jobs]

@@ -116,10 +116,12 @@ class Windows:
             return []
         before, known, rows = self._ended
         if (before, known) != (turn, allowed):
+            rows = []
             with self._context.store.read() as r:
-                found = r.jobs(allowed)
-                parts = r.parts_of_jobs(job.job_id for job in found)
-            rows = [Row(job, rendered(job, parts.get(job.job_id, ()))) for job in reversed(found)]
+                for some in r.jobs_in_turn(allowed):
+                    parts = r.parts_of_jobs(job.job_id for job in some)
+                    rows += [Row(job, rendered(job, parts.get(job.job_id, ()))) for job in some]
+            rows.reverse()
             self._ended = turn, allowed, rows
         return rows
 

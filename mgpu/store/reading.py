@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import (
     Connection,
+    Select,
     and_,
     bindparam,
     func,
@@ -31,6 +32,7 @@ from mgpu.store.rows import columns, from_row
 from mgpu.store.statement import Statement
 
 T = TypeVar("T")
+AT_ONCE = 500  # jobs: each is several times as large as what is told of it
 _SMALL_SPEC = 4096
 _SPEC, _ARRAY_ID = ([column.name for column in columns(Job, tables.jobs)].index(name) for name in ("spec", "array_id"))
 
@@ -45,6 +47,7 @@ _j, _a, _p = tables.jobs.c, tables.attempts.c, tables.parts.c
 _TOKENS = Statement(select(*columns(Token, tables.tokens)).order_by(tables.tokens.c.created))
 _JOB = Statement(_jobs.where(_j.job_id == bindparam("job_id")))
 _JOB_OF_REQUEST = Statement(_jobs.where(_j.request_id == bindparam("request_id")))
+_GIVEN_JOBS = Statement(_jobs.where(_j.job_id.in_(given_jobs())))
 _GIVEN_PENDING = Statement(_jobs.where(tables.PENDING, _j.job_id.in_(given_jobs())))
 _GIVEN_NAMES = Statement(select(_j.uid, _j.name).where(_j.job_id.in_(given_jobs())).distinct())
 _FACTS = Statement(select(_j.job_id, _j.state, _j.start_time, _j.end_time).where(_j.job_id.in_(given_jobs())))
@@ -130,19 +133,18 @@ class Reader:
 
     def jobs(self, wanted: JobFilter) -> list[Job]:
         """In the order of their ids; those that ended in the order in which they did."""
-        newest_kept = wanted.scope != "active"
-        order = (_j.job_id.desc(),) if newest_kept else (_j.job_id,)
-        if wanted.scope == "ended":
-            order = (_j.end_time.desc(), *order)
-        query = _jobs.where(*conditions(wanted)).order_by(*order).limit(wanted.limit)
-        found = [from_row(Job, row) for row in self._connection.execute(query)]
-        return found[::-1] if newest_kept else found
+        found = [from_row(Job, row) for row in self._connection.execute(_in_order(_jobs, wanted))]
+        return found[::-1] if _keeps_newest(wanted) else found
 
-    def jobs_in_turn(self, wanted: JobFilter, size: int) -> Iterator[list[Job]]:
-        """So many at a time, in the order of their ids; of those that have not ended."""
-        query = _jobs.where(*conditions(wanted)).order_by(_j.job_id)
-        for some in self._connection.execute(query).partitions(size):
-            yield [from_row(Job, row) for row in some]
+    def jobs_in_turn(self, wanted: JobFilter) -> Iterator[list[Job]]:
+        """The same, AT_ONCE at a time: of a long list no more are in memory."""
+        ids = list(self._connection.execute(_in_order(select(_j.job_id), wanted)).scalars())
+        if _keeps_newest(wanted):
+            ids.reverse()
+        for start in range(0, len(ids), AT_ONCE):
+            some = ids[start : start + AT_ONCE]
+            found = {job.job_id: job for job in self._all(Job, _GIVEN_JOBS, ids=each_of(some))}
+            yield [found[job_id] for job_id in some]
 
     def pending_of(self, job_ids: Iterable[JobId]) -> list[Job]:
         """Those of these that wait, in any order."""
@@ -335,6 +337,19 @@ class Reader:
     def _one(self, kind: Callable[..., T], statement: Statement, **values: Any) -> T | None:
         row = statement.run(self._driver, values).fetchone()
         return None if row is None else from_row(kind, row)
+
+
+def _keeps_newest(wanted: JobFilter) -> bool:
+    """Of more than the limit."""
+    return wanted.scope != "active"
+
+
+def _in_order(query: Select[Any], wanted: JobFilter) -> Select[Any]:
+    """By their ids, or as they ended, the newest first where those are kept."""
+    order = (_j.job_id.desc(),) if _keeps_newest(wanted) else (_j.job_id,)
+    if wanted.scope == "ended":
+        order = (_j.end_time.desc(), *order)
+    return query.where(*conditions(wanted)).order_by(*order).limit(wanted.limit)
 
 
 _OpenRow = tuple[tuple[Any, ...], str]  # of a job; and the spec of its array, "" = it is a task of none

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
@@ -41,7 +42,7 @@ def as_privacy(served, privacy):
 
 
 def listed(context, caller, **wanted):
-    return jobs.list_jobs(context, caller, JobFilter(**wanted))["jobs"]
+    return list(chain(*jobs.list_jobs(context, caller, JobFilter(**wanted))))
 
 
 def test_the_socket_is_open_to_all_or_to_a_group(served):

@@ -6,6 +6,7 @@ import textwrap
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from mgpu.core.errors import StoreError
 from mgpu.core.model import AttemptState, Audit, DeviceUuid, JobState, NodeName, NodeState, Request
 from mgpu.core.observation import Node, Observation
+from mgpu.store import reading
 from mgpu.store.audits import AuditFilter
 from mgpu.store.disk import disk_fault
 from mgpu.store.filters import JobFilter
@@ -74,7 +76,9 @@ def test_text_that_is_not_utf8_is_stored_written_out(store):
         assert r.job(job_id).detail == r"bad \udcff"
 
 
-def test_filters(store):
+@pytest.mark.parametrize("at_once", [1, 2, 500])
+def test_filters(store, monkeypatch, at_once):
+    monkeypatch.setattr(reading, "AT_ONCE", at_once)
     a = add(store, "a", spec=spec(request=Request(gpus=1, partition="train")))
     b = add(store, "b", user="bob", state=JobState.RUNNING, attempt=1)
     c = add(store, "c", state=JobState.COMPLETED, spec=spec(name="x"))
@@ -84,7 +88,10 @@ def test_filters(store):
 
     def ids(**wanted):
         with store.read() as r:
-            return [found.job_id for found in r.jobs(JobFilter(**wanted))]
+            found = r.jobs(JobFilter(**wanted))
+            in_turn = list(r.jobs_in_turn(JobFilter(**wanted)))
+        assert list(chain(*in_turn)) == found and max(map(len, in_turn), default=0) <= at_once
+        return [job.job_id for job in found]
 
     assert ids() == [a, b]
     assert ids(limit=1) == [a]
