@@ -74,11 +74,11 @@ class Listed:
         packed = "deflate" in request.headers.get("Accept-Encoding", "")
         asked = None if any(also) else self._listing.asked(caller, wanted, packed, brief)
         if asked is not None:
-            body = self._listing.kept(asked) or await self._making.join(asked)
-            return await _in_pieces(request, body, {"Content-Encoding": "deflate"} if packed else {})
+            kept = self._listing.kept(asked) or await self._making.join(asked)
+            return await _in_pieces(request, kept, {"Content-Encoding": "deflate"} if packed else {})
         # made into text in the thread too: a long list would hold up everybody else here
         body = await self._run(jobs.list_as_text, self._context, caller, wanted, also)
-        return web.Response(body=body, content_type="application/json", charset="utf-8")
+        return await _in_pieces(request, body, {})
 
     async def window(self, request: web.Request, caller: Caller) -> web.Response:
         view = parse_view(request.query, caller)
@@ -93,8 +93,8 @@ def _made(body: bytes, packed: bool) -> bytes:
     return zlib.compress(body, 1) if packed else body
 
 
-async def _in_pieces(request: web.Request, body: bytes, headers: dict[str, str]) -> web.StreamResponse:
-    """JSON that many share: of what a client is slow to take no more than a piece waits in memory for it alone."""
+async def _in_pieces(request: web.Request, body: bytes | bytearray, headers: dict[str, str]) -> web.StreamResponse:
+    """JSON that many may share: of what a client is slow to take no more than a piece waits in memory for it alone."""
     answer = web.StreamResponse(headers=headers)
     answer.content_type, answer.charset, answer.content_length = "application/json", "utf-8", len(body)
     await answer.prepare(request)

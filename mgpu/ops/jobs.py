@@ -66,10 +66,14 @@ def list_jobs(context: Context, caller: Caller, wanted: JobFilter, also: Also = 
             yield rows
 
 
-def list_as_text(context: Context, caller: Caller, wanted: JobFilter, also: Also) -> bytes:
+def list_as_text(context: Context, caller: Caller, wanted: JobFilter, also: Also) -> bytearray:
     """`{"jobs": [...]}`."""
-    texts = [json.dumps(rows).encode()[1:-1] for rows in list_jobs(context, caller, wanted, also)]
-    return b'{"jobs": [' + b", ".join(texts) + b"]}"
+    text = bytearray(b'{"jobs": [')
+    for number, rows in enumerate(list_jobs(context, caller, wanted, also)):
+        text += b", " if number else b""
+        text += json.dumps(rows)[1:-1].encode()
+    text += b"]}"
+    return text
 
 
 def _rows(context: Context, reader: Reader, jobs: Sequence[Job], also: Also) -> list[Json]:
