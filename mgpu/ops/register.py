@@ -32,7 +32,7 @@ def register(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Js
     require_operator(context, caller, "register nodes")
     read.only_keys(payload, _KEYS, "the key")
     name, given = _parsed(payload)
-    _check_own_machine(context, caller, given)
+    _check_own(context, caller, given)
     try:
         with _inventory(context) as config, added.changing(config) as file:
             file.add(name, given, instead=payload.get("instead") is True)
@@ -52,13 +52,17 @@ def register(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Js
     return {"node_id": name, "file": str(file.path), **answer}
 
 
-def _check_own_machine(context: Context, caller: Caller, given: Mapping[str, Any]) -> None:
-    """Jobs there would have the master's own account: its keys, its database. Raises NotAllowed."""
-    if given.get("connection") != "local" or context.config.run_as == "submitter":
+def _check_own(context: Context, caller: Caller, given: Mapping[str, Any]) -> None:
+    """What is the master's account's own is for who has that account: its machine, where jobs would have its keys and
+    its database, and its key files, by name. Raises NotAllowed."""
+    if caller.uid in (0, context.owner_uid):
         return
-    if caller.uid not in (0, context.owner_uid):
+    if given.get("connection") == "local" and context.config.run_as != "submitter":
         what = f"{caller.user} may not make the master's own machine a node: jobs there are run by the master's account"
         raise NotAllowed(what, "root and who runs the master may; give its address to enter it by SSH, as any other")
+    if "identity_file" in given:
+        what = f"{caller.user} may not say which of the master's key files is for a node"
+        raise NotAllowed(what, "root and who runs the master may; without one the node is entered as the others are")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ has no agent, and a job goes on when nobody follows it any more.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -57,8 +58,9 @@ class SimpleClient:
         `interactive`: its output comes to our stdout and stderr until it ends, and "state" and "exit_code" are told.
         That ends after `session_timeout` (7200) seconds in all, `max_wait_time` (300) without output,
         `connection_timeout` (30) without a master or `max_consecutive_timeouts` (30) failures to reach one; "status" is
-        "timeout" then, and the job goes on. `options`: all that Client.submit takes."""
-        limits = {name: float(options.pop(name, default)) for name, default in DEFAULTS.items()}
+        "timeout" then, and the job goes on; None = without that limit. `options`: all that Client.submit takes."""
+        told = {name: options.pop(name, default) for name, default in DEFAULTS.items()}
+        limits = {name: math.inf if value is None else float(value) for name, value in told.items()}
         try:
             job = self.client.submit(cmd, gpus=gpus, node_gpu_ids=node_gpu_ids, **options)
             answer = {"status": "ok", "job_id": job.job_id, "message": "Job submitted"}

@@ -113,6 +113,9 @@ def test_an_admin_does_not_come_to_the_masters_own_account_by_a_node(served: Ser
     context = replace(served.context, config=replace(served.config, admins=("ann",)))
     with pytest.raises(NotAllowed, match="may not make the master's own machine a node"):
         register.register(context, admin, body)
+    key = {"node_id": "gpu02", "identity_file": "~/.ssh/id_ed25519"}
+    with pytest.raises(NotAllowed, match="may not say which of the master's key files"):
+        register.register(context, admin, key)
     assert not (folder / "inventory/added.yaml").exists()
     to_each_their_own = replace(context, config=replace(context.config, run_as="submitter"))
     assert register.register(to_each_their_own, admin, body)["added"] == ["head"]

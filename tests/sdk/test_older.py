@@ -67,7 +67,7 @@ def test_a_job_is_cancelled(client: SimpleClient) -> None:
 
 def test_an_interactive_job_is_followed(client: SimpleClient, peer: Peer, capfd: pytest.CaptureFixture[str]) -> None:
     peer.streams = [[state("RUNNING"), output(b"out\n"), end("FAILED", exit_code=3)]]
-    answer = client.submit_job(cmd="x", interactive=True)
+    answer = client.submit_job(cmd="x", interactive=True, session_timeout=None, max_wait_time=None)
     assert (answer["status"], answer["state"], answer["exit_code"]) == ("ok", "FAILED", 3)
     assert capfd.readouterr().out == "out\n"
 
