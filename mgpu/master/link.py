@@ -35,7 +35,7 @@ from mgpu.remote.runner import ProbeWanted, Refusal, Runner, Source
 log = logging.getLogger(__name__)
 
 SLOW_PROBE_S = 600.0  # between two looks at what seldom changes
-GATHER_S = 0.2  # what a regular probe says may wait so long for what others say
+GATHER_S = 0.2  # what regular probes and looks say may wait so long for what others say
 EVENTS_PAUSE_S = 2.0  # before the events file is opened again
 EVENTS_AT_ONCE, EVENTS_A_SECOND = 2000, 200.0  # lines of it that are heard, but for starts and ends of ours
 
@@ -311,7 +311,9 @@ class NodeLink:
         there = [(known.part.key, answer.parts.get(reconcile.directory_name(known.part.key))) for known in parts]
         begun = {key: found for key, found in there if found is not None and "started" in found.records}
         sizes = {key: found.sizes for key, found in begun.items() if found.sizes is not None}
-        self._inbox.put(Seen(sizes, {key: reconcile.limit_of(found) for key, found in begun.items()}))
+        if begun:
+            limits = {key: reconcile.limit_of(found) for key, found in begun.items()}
+            self._inbox.put(Seen(sizes, limits), GATHER_S)
         for key, found in there:
             for ask in found.asks if found else ():
                 self._inbox.put(Asked(self.name, key, ask, whose=self.whose))
