@@ -294,7 +294,7 @@ def _error(error: MasterError) -> dict[str, Any]:
 
 def _program(name: str, words: list[str]) -> list[str]:
     """One of the older commands, as a process: what it does is the master's machine's, and not this program's."""
-    return [sys.executable, "-c", f"from mgpu.cli.older import {name}; {name}()", *words]
+    return [sys.executable, "-c", f"from mgpu.cli import older; older.run_{name}()", *words]
 
 
 def _environ() -> dict[str, str]:

@@ -12,7 +12,7 @@ from tests.end_to_end.cluster import Cluster
 
 
 def older(cluster: Cluster, name: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    program = f"from mgpu.cli.older import {name}; {name}()"
+    program = f"from mgpu.cli import older; older.run_{name}()"
     environ = {**cluster.environ, **env}
     return subprocess.run(
         [sys.executable, "-c", program, *words], env=environ, cwd="/", capture_output=True, text=True, check=False

@@ -26,7 +26,9 @@ def end_of(bench: Workbench, key: str) -> News:
     job, attempt = key.split(".")
     place = (JobId(int(job)), int(attempt), 0, NodeName("node001"), "", (), ())
     looked = news_of(Part(*place, AttemptState.RUNNING, started=1.0), bench.tokens[key], bench.answer(key))[-1]
-    lines = (bench.place(key).parent / "events").read_text().splitlines()
+    events = bench.place(key).parent / "events"
+    wait_until(lambda: f"{key} ended " in events.read_text(), "the event")
+    lines = events.read_text().splitlines()
     (heard,) = [
         news for line in lines for news in event_news(line, float) if line.startswith(f"{key} ended") and not news.stop
     ]

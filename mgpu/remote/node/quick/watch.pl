@@ -109,6 +109,8 @@ sub is_member {
     my ($state, $session) = state_of($pid);
     return 0 if !defined $state || $state =~ /[ZX]/;
     return 1 if $session == $$ || content("/proc/$pid/environ") =~ /(?:^|\0)MGPU_TOKEN=\Q$token\E\0/;
-    opendir my $files, "/proc/$pid/fd" or return 0;
-    return !!grep { (readlink("/proc/$pid/fd/$_") || '') eq $place } grep { /^\d/ } readdir $files;
+    # one that was inherited: see ending.sh
+    return 0 unless (readlink("/proc/$pid/fd/9") || '') eq $place;
+    my ($flags) = (content("/proc/$pid/fdinfo/9") =~ /^flags:\s*([0-7]+)/m);
+    return !(defined $flags && oct($flags) & 02000000);
 }

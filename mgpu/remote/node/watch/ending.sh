@@ -26,27 +26,27 @@ newborn() {
 }
 
 # members SUPERVISOR [PID...] -> value, pids of the job's processes (among those, or all that there are) but for those that
-# watch over it. Three nets: the session, the token in the environment, the inherited descriptor of the run directory; a
+# watch over it. Three nets: the session, the token in the environment, the inherited descriptor of the run directory, 9; a
 # process may have left any of them. Another's processes cannot be signalled anyway; a session counts only while its leader
 # is ours.
 members() {
   supervisor=$1
   shift
   files='/proc/[0-9]*/environ /proc/[0-9]*/stat'
-  folders='/proc/[0-9]*/fd'
+  places='/proc/[0-9]*/fd/9'
   if [ $# -gt 0 ]; then
     files=
-    folders=
+    places=
     for piece in "$@"; do
       files="$files /proc/$piece/environ /proc/$piece/stat"
-      folders="$folders /proc/$piece/fd"
+      places="$places /proc/$piece/fd/9"
     done
   fi
   value="^MGPU_TOKEN=$MGPU_KEY\$"
   # an environment cannot look like that: a name comes first in it
   [ -z "$supervisor" ] || value="$value|^[0-9]+ \\(.*\\) [A-Za-z] [0-9]+ [0-9]+ $supervisor "
   # shellcheck disable=SC2086
-  found=$(grep -slazE "$value" $files; cd -P "$dir" && "$find" $folders -lname "$PWD" 2>/dev/null)
+  found=$(grep -slazE "$value" $files; cd -P "$dir" && "$find" $places -lname "$PWD" 2>/dev/null)
   value=
   [ -n "$found" ] || return 0
   keep=" $$ $supervisor "
@@ -59,6 +59,7 @@ members() {
   fi
   value=
   for member in $found; do
+    case $member in */fd/9) inherited "${member%/fd/9}" || continue ;; esac
     member=${member#/proc/}
     member=${member%%/*}
     case "$keep" in *" $member "*) continue ;; esac
@@ -67,6 +68,16 @@ members() {
     value="$value$member "
   done
 }
+
+# inherited /proc/PID: descriptor 9 comes from us. Whoever opened the run directory to look into it (rm, du, a backup) has it
+# closed where it starts a program: 02000000 among the flags
+inherited() {
+  flags=
+  while read -r piece flags; do
+    [ "$piece" != flags: ] || break
+  done <"$1/fdinfo/9"
+  case $flags in *[2367]??????) return 1 ;; esac
+} 2>/dev/null
 
 # sweep SUPERVISOR [PID...]: end what a finished job left behind (it is among those); TERM, a second, KILL until none is left
 sweep() {
