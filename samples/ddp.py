@@ -12,6 +12,7 @@ PyTorch where it runs: the virtual or conda environment that is active, or `--se
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 
@@ -38,6 +39,7 @@ def main() -> None:
         rank, size = dist.get_rank(), dist.get_world_size()
         say(f"rank {rank} of {size} on {os.environ.get('MGPU_NODE_ID', '?')}: {device}")
         train(asked, rank, device)
+        gc.collect()  # the model holds the group, in a circle: what is left of it at the end may abort the process
     finally:
         dist.destroy_process_group()
 
