@@ -13,6 +13,7 @@ from mgpu import clock
 
 log = logging.getLogger(__name__)
 
+IDLE_S = 2.0  # a thread waits so long for more: of many nodes most have nothing to do at a time
 AGAIN_S = 1.0  # until a thread is wanted again that there was no room for
 
 Task = Callable[[], None]
@@ -37,8 +38,8 @@ class Threads(Protocol):
 
 
 class Worker:
-    """A thread with a list of things to do, made when the first one comes. Never waited for: a call that hangs holds up
-    this worker alone."""
+    """A thread with a list of things to do, made when the first one comes, gone when none has come for a while. Never
+    waited for: a call that hangs holds up this worker alone."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -64,15 +65,22 @@ class Worker:
             self._queue.put(None)
 
     def _run(self) -> None:
-        while (task := self._queue.get()) is not None or not self._rests():
+        while (task := self._next()) is not None or not self._rests():
             try:
                 if task is not None:
                     task()
             except Exception:  # a programmer's error must not silence a whole node
                 log.exception("%s: a task failed", self._name)
 
+    def _next(self) -> Task | None:
+        """None = it has ended, or nothing comes for a while."""
+        try:
+            return self._queue.get(timeout=IDLE_S)
+        except queue.Empty:
+            return None
+
     def _rests(self) -> bool:
-        """Nothing is queued behind the end; what comes now gets another thread."""
+        """Nothing is queued any more; what comes now gets another thread."""
         with self._lock:
             self._is_made = not self._queue.empty()
             return not self._is_made

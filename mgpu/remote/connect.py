@@ -14,6 +14,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -208,12 +209,17 @@ def _connection(
         port=hop.port,
         gateway=gateway,
         connect_kwargs=options,
-        # the user's ssh_config was read by OpenSSH itself
-        config=fabric.Config(ssh_config=paramiko.SSHConfig()),
+        config=_no_config(),
     )
     asks = f"mgpu node trust {node}" if node else hostkeys.by_ssh(hop.host, hop.port, hop.host_key_alias)
     link.client.set_missing_host_key_policy(_Strict(known, name, asks))
     return link
+
+
+@cache
+def _no_config() -> fabric.Config:
+    """The user's ssh_config was read by OpenSSH itself. One for all connections: it is dozens of dictionaries."""
+    return fabric.Config(ssh_config=paramiko.SSHConfig())
 
 
 class _Strict(paramiko.MissingHostKeyPolicy):

@@ -90,3 +90,16 @@ def test_a_line_that_has_ended_does_what_it_is_still_given_and_leaves_no_thread(
         if thread.name == "ended":
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
+
+
+def test_a_line_with_nothing_to_do_has_no_thread(threads: SystemThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "IDLE_S", 0.01)
+    line = threads.line("idle")
+    for _ in range(3):
+        done = threading.Event()
+        line.do(done.set)
+        assert done.wait(PATIENCE_S)
+        for thread in threading.enumerate():
+            if thread.name == "idle":
+                thread.join(PATIENCE_S)
+                assert not thread.is_alive()
