@@ -88,7 +88,7 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
     brought = context.control.bring(parts) if wanted.fresh else {}
     part = parts[wanted.rank]
     # looked at before the bytes: all of them are there if it holds
-    complete = _complete(context, part) or (part.state is AttemptState.ENDED and brought.get(part.key, False))
+    complete = _complete(context, part, brought)
     size = context.spool.size(part.key, wanted.stream)
     offset = wanted.offset
     if offset is None:
@@ -100,21 +100,21 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
 
 def _owed(context: Context, parts: Sequence[Part], brought: Mapping[PartKey, bool]) -> Owed | None:
     """Of an attempt of which that was asked for now."""
-    missing = [
-        part.key
-        for part in parts
-        if part.state is AttemptState.ENDED and not brought.get(part.key) and not _complete(context, part)
-    ]
+    ended = [part for part in parts if part.state is AttemptState.ENDED]
+    missing = [part.key for part in ended if not _complete(context, part, brought)]
     if not missing:
         return None
     return "coming" if any(key in brought for key in missing) else "away"
 
 
-def _complete(context: Context, part: Part) -> bool:
-    """No more of its output will come: all is here, or nobody fetches the rest, as its node has left the inventory."""
+def _complete(context: Context, part: Part, brought: Mapping[PartKey, bool]) -> bool:
+    """No more of its output will come: all is here, perhaps just `brought`, or nobody fetches the rest, as its node has
+    left the inventory."""
     if part.collected or part.owes_fence:
         return True
-    return part.state is AttemptState.ENDED and all(node.name != part.node for node in context.config.nodes)
+    if part.state is not AttemptState.ENDED:
+        return False
+    return brought.get(part.key, False) or all(node.name != part.node for node in context.config.nodes)
 
 
 def _look_up(context: Context, caller: Caller, named: Reference, attempt: int | None) -> tuple[Job, list[Part]]:
@@ -262,7 +262,7 @@ def look(context: Context, job_id: JobId, position: Position) -> Look:
         parts=followed,
         begun=begun,
         chunks=next_chunks(context, followed, position),
-        complete=job.attempt >= position.attempt and all(_complete(context, part) for part in followed),
+        complete=job.attempt >= position.attempt and all(_complete(context, part, {}) for part in followed),
     )
 
 
