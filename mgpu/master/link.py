@@ -384,6 +384,4 @@ class NodeLink:
 
     def close(self) -> None:
         self._closed = True
-        self.orders.end()
-        self.bulk.end()
         self.runner.close()

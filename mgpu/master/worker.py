@@ -6,6 +6,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Protocol, TypeVar
 
@@ -24,7 +25,6 @@ class Line(Protocol):
     """Does what it is given, one after the other."""
 
     def do(self, task: Task) -> None: ...
-    def end(self) -> None: ...
 
 
 class Threads(Protocol):
@@ -43,47 +43,31 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._is_made = False
-        self._has_ended = False
         self._lock = threading.Lock()
 
     def do(self, task: Task) -> None:
-        """Also once it has ended: who asks for it has noted that it is under way, and the task says when it is over."""
         with self._lock:
             self._queue.put(task)
-            if self._has_ended:
-                self._queue.put(None)
             if not self._is_made:
                 self._is_made = True
                 _reserve().spawn(self._name, self._run)
 
-    def end(self) -> None:
-        """After what is queued."""
-        with self._lock:
-            self._has_ended = True
-            self._queue.put(None)
-
     def _run(self) -> None:
-        while (task := self._next()) is not None or not self._rests():
+        while task := self._next():
             try:
-                if task is not None:
-                    task()
+                task()
             except Exception:  # a programmer's error must not silence a whole node
                 log.exception("%s: a task failed", self._name)
 
     def _next(self) -> Task | None:
-        """None = it has ended, or nothing comes for a while."""
-        try:
+        """None = nothing has come for a while; what comes then gets another thread."""
+        with suppress(queue.Empty):
             return self._queue.get(timeout=IDLE_S)
-        except queue.Empty:
-            return None
-
-    def _rests(self) -> bool:
-        """Nothing is queued any more; what comes now gets another thread."""
         with self._lock:
             self._is_made = not self._queue.empty()
-            return not self._is_made
+            return self._queue.get() if self._is_made else None
 
 
 class SystemThreads:

@@ -43,7 +43,6 @@ def test_what_there_is_no_room_for_comes_once_there_is(
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["probe a", "orders a"]
     threading.stack_size(0)
     assert spawned.wait(PATIENCE_S) and done.wait(PATIENCE_S)
-    line.end()
 
 
 def test_what_there_is_no_room_for_is_not_over_in_time(threads: SystemThreads, no_room: None) -> None:
@@ -73,14 +72,15 @@ def test_a_line_goes_on_behind_what_fails(threads: SystemThreads, caplog: pytest
     line.do(done.set)
     assert done.wait(PATIENCE_S)
     assert "orders a: a task failed" in caplog.text
-    line.end()
 
 
-def test_a_line_that_has_ended_does_what_it_is_still_given_and_leaves_no_thread(threads: SystemThreads) -> None:
+def test_a_line_does_what_its_tasks_give_it_and_leaves_no_thread(
+    threads: SystemThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "IDLE_S", 0.01)
     line, done = threads.line("ended"), []
     over = threading.Event()
     line.do(lambda: line.do(lambda: done.append("given while it ends")))
-    line.end()
     for number in range(3):
         line.do(lambda number=number: done.append(number))  # type: ignore[misc]
     line.do(over.set)

@@ -120,9 +120,6 @@ class VirtualLine:
             self._busy = True
             self._threads.world.after(self._threads.slow(), self._next)
 
-    def end(self) -> None:
-        """Nothing is waited for."""
-
     def _next(self) -> None:
         if not self._threads.alive:
             return
