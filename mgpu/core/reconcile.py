@@ -108,9 +108,9 @@ def _progress(part: Part, found: PartAnswer, answer: NodeAnswer) -> list[News]:
     if "stop" in found.records and not part.stop and not _own_end(found):
         # decided on the node: the time limit
         news.append(News(part.key, PartEvent.STOP_WANTED, at, stop=found.records["stop"]))
-    known = _gate(found.records["pid"])
     if part.state is AttemptState.RUNNING and part.pid is not None:
         return news  # it is known to run
+    known = _gate(found.records["pid"])
     if "started" in found.records:
         _, when, notice = ([*found.records["started"].split(":"), "", ""])[:3]
         news.append(News(part.key, PartEvent.STARTED, answer.when(when), notice=notice.strip("-"), **known))

@@ -303,19 +303,20 @@ class NodeLink:
         return True
 
     def _look(self, parts: Sequence[Known]) -> None:
-        answer = self.runner.look([reconcile.directory_name(known.part.key) for known in parts])
+        names = {known.part.key: reconcile.directory_name(known.part.key) for known in parts}
+        answer = self.runner.look(list(names.values()))
         self._uptime = (answer.at, answer.uptime_s)
         news = [item for known in parts for item in reconcile.news_of(known.part, known.token, answer)]
         if news:
             self._inbox.put(Heard(self.name, tuple(news)))
-        there = [(known.part.key, answer.parts.get(reconcile.directory_name(known.part.key))) for known in parts]
-        begun = {key: found for key, found in there if found is not None and "started" in found.records}
+        there = {key: answer.parts[name] for key, name in names.items() if name in answer.parts}
+        begun = {key: found for key, found in there.items() if "started" in found.records}
         sizes = {key: found.sizes for key, found in begun.items() if found.sizes is not None}
         if begun:
             limits = {key: reconcile.limit_of(found) for key, found in begun.items()}
             self._inbox.put(Seen(sizes, limits), GATHER_S)
-        for key, found in there:
-            for ask in found.asks if found else ():
+        for key, found in there.items():
+            for ask in found.asks:
                 self._inbox.put(Asked(self.name, key, ask, whose=self.whose))
 
     def _order(self, what: str, key: PartKey, task: Callable[[], object]) -> None:
