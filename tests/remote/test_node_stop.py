@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -138,6 +139,18 @@ def test_a_stop_that_finds_only_what_the_command_left_behind_came_too_late(bench
     assert bench.record("1.1", "stop") == "CANCEL"
     assert (end_of(bench, "1.1").exit_code, end_of(bench, "1.1").ended_by) == (0, "")
     assert living(mark) == []
+
+
+def test_who_writes_down_the_end_is_not_ended_with_the_job(bench: Workbench, mark: str) -> None:
+    """However slow its tools are: here the one with which it reads what has ended the command."""
+    slow = bench.bin / "readlink"
+    slow.write_text(f'#!/bin/sh\ncase $* in */stop) sleep 1.5 ;; esac\nexec {shutil.which("readlink")} "$@"\n')
+    slow.chmod(0o755)
+    bench.start("1.1", f"trap 'exit 3' TERM; (trap '' TERM; sleep {mark}) & wait")
+    bench.wait("1.1", "started")
+    wait_until(lambda: bool(living(mark)))
+    bench.stop("1.1", grace_s=0)
+    assert (end_of(bench, "1.1").exit_code, end_of(bench, "1.1").ended_by) == (3, "CANCEL")
 
 
 @pytest.mark.parametrize("code", [0, 7])

@@ -89,7 +89,7 @@ member=$(readlink "$dir/started"); member=${member%%:*}
 keep=" $$ $leader "
 while [ "${member:-0}" -gt 1 ] && [ "$member" != "$leader" ]; do
   keep="$keep$member "
-  member=$(sed "s/.*) [A-Za-z] \([0-9]*\) .*/\1/" "/proc/$member/stat")
+  member=$(sed "s/.*) [A-Za-z] \([0-9]*\) .*/\1/" "/proc/$member/stat" 2>/dev/null)
 done
 for member in $(grep -slE "\) [A-Za-z] [0-9]+ [0-9]+ $leader " /proc/[0-9]*/stat); do
   member=${member#/proc/}; member=${member%/stat}

@@ -26,9 +26,9 @@ newborn() {
 }
 
 # members SUPERVISOR [PID...] -> value, pids of the job's processes (among those, or all that there are) but for those that
-# watch over it. Three nets: the session, the token in the environment, the inherited descriptor of the run directory, 9; a
-# process may have left any of them. Another's processes cannot be signalled anyway; a session counts only while its leader
-# is ours.
+# watch over it and, once it has begun, their tools: what these are to tell is not to be lost. Three nets: the session, the
+# token in the environment, the inherited descriptor of the run directory, 9; a process may have left any of them. Another's
+# processes cannot be signalled anyway; a session counts only while its leader is ours.
 members() {
   supervisor=$1
   shift
@@ -50,8 +50,10 @@ members() {
   value=
   [ -n "$found" ] || return 0
   keep=" $$ $supervisor "
+  runner=
   if [ -n "$supervisor" ] && link_of started; then
-    parent=${value%%:*}
+    runner=${value%%:*}
+    parent=$runner
     while [ -n "$parent" ] && [ "$parent" -gt 1 ] && [ "$parent" != "$supervisor" ]; do
       keep="$keep$parent "
       parent_of "$parent" || break
@@ -64,9 +66,20 @@ members() {
     member=${member%%/*}
     case "$keep" in *" $member "*) continue ;; esac
     ticks_of "$member" || continue
+    [ -n "$runner" ] && is_tool && continue
     keep="$keep$member "
     value="$value$member "
   done
+}
+
+# is_tool: that process, of this $stat, comes from the supervisor, itself or by one of its subshells, and not from the runner,
+# as all of the job does. What a job leaves behind is never given to the supervisor
+is_tool() {
+  parent=${stat#* }
+  parent=${parent%% *}
+  case " $runner $value" in *" $parent "*) return 1 ;; esac
+  [ "$parent" = "$supervisor" ] && return
+  [ "$parent" -gt 1 ] && parent_of "$parent" && [ "$parent" = "$supervisor" ]
 }
 
 # inherited /proc/PID: descriptor 9 comes from us. Whoever opened the run directory to look into it (rm, du, a backup) has it

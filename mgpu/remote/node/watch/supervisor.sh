@@ -148,7 +148,7 @@ finish() {
 own_end() {
   case $why:$1 in
     OOM:* | REQUEUE:* | PORT:* | *:fail:* | *:) return 1 ;;
-    -:*) [ ! -e "$dir/stop" ] ;;
+    -:*) [ ! -L "$dir/stop" ] && [ ! -e "$dir/stop" ] ;; # could not be read, where it is there
     *) [ ! -L "$dir/told" ] ;;
   esac
 }
