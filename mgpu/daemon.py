@@ -16,13 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import mgpu
-from mgpu import clock, config, descriptors, logbook
+from mgpu import clock, descriptors, logbook
 from mgpu.api.server import Server
 from mgpu.client.config_home import config_home
 from mgpu.client.launcher import leave_launcher
 from mgpu.client.locate import CONFIG_NAME, socket_path
 from mgpu.client.lock import lock_path
 from mgpu.client.start import log_path
+from mgpu.config.apart import Reading
 from mgpu.config.listening import listen_at
 from mgpu.config.model import Config, Listen
 from mgpu.config.policies import load_policies
@@ -46,17 +47,17 @@ TICK_LIMIT_S = 120.0
 ANEW = -1  # no exit status: the program is to be run anew in our place
 
 
-def run(config_path: Path | None, state_dir: Path, personal: bool, listen: str = "", level: int = logging.INFO) -> int:
+def run(reading: Reading, state_dir: Path, personal: bool, listen: str = "", level: int = logging.INFO) -> int:
     """Be the master until SIGTERM, ^C or `mgpu stop`; a personal one also ends when idle. Jobs run on without it. The
     exit status, or ANEW. `listen`: HOST:PORT, instead of where the configuration says.
 
     Raises ConfigError, and StoreError if the database cannot be used.
     """
     with descriptors.room():
-        return _run(config_path, state_dir, personal, listen, level)
+        return _run(reading, state_dir, personal, listen, level)
 
 
-def _run(config_path: Path | None, state_dir: Path, personal: bool, listen: str, level: int) -> int:
+def _run(reading: Reading, state_dir: Path, personal: bool, listen: str, level: int) -> int:
     def over(master: Master, settings: Config) -> bool:
         # clients elsewhere cannot start one again
         return personal and not (settings.listen or listen) and master.idle_for() > settings.idle_exit_s
@@ -65,10 +66,11 @@ def _run(config_path: Path | None, state_dir: Path, personal: bool, listen: str,
     if systemd.watchdog_s < float("inf"):
         faulthandler.enable()  # it ends one that hangs by SIGABRT: then each thread says where it stands
     logbook.to_stderr(Path(log_path(state_dir)), level)
-    settings, before = config.load(config_path), None
+    settings, before = reading.result(), None
     if personal and settings.shared:
         raise NotAllowed(
-            f"{config_path} is of a shared master, which does not run", "its administrator starts it (docs/service.md)"
+            f"{settings.path} is of a shared master, which does not run",
+            "its administrator starts it (docs/service.md)",
         )
     while True:
         try:
@@ -87,7 +89,7 @@ def _run(config_path: Path | None, state_dir: Path, personal: bool, listen: str,
         before, settings = settings, after
 
 
-def tick(config_path: Path | None, state_dir: Path) -> int:
+def tick(reading: Reading, state_dir: Path) -> int:
     """One full pass: probe, look, plan, start, collect; the API is served meanwhile."""
     began = clock.monotonic()
 
@@ -97,7 +99,7 @@ def tick(config_path: Path | None, state_dir: Path) -> int:
 
     logbook.to_stderr(Path(log_path(state_dir)), logging.WARNING)  # one a minute would say the same each time
     with descriptors.room():
-        after = _serve(config.load(config_path), state_dir, over, Systemd(os.environ))
+        after = _serve(reading.result(), state_dir, over, Systemd(os.environ))
     return after if isinstance(after, int) and after != ANEW else 0
 
 

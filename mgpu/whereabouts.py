@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # what the package lies in
 
@@ -13,6 +14,13 @@ def search_path() -> str:
     installed = os.path.basename(FOLDER) in ("site-packages", "dist-packages")
     # a single file unpacks itself to a place of that name which Python does not look into
     return "" if installed and FOLDER.startswith(sys.prefix + os.sep) else FOLDER
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """That environment, in which another Python finds this mgpu."""
+    known = environ.get("PYTHONPATH", "").split(os.pathsep)
+    found = dict.fromkeys(filter(None, (search_path(), *known)))
+    return {**environ, **({"PYTHONPATH": os.pathsep.join(found)} if found else {})}
 
 
 def packed() -> bool:

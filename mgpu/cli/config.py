@@ -37,7 +37,7 @@ config = Group("config", "Check the configuration, and bring it into force.", CO
 @command(Argument("file", nargs="?"), examples=CHECK_EXAMPLES)
 def check(session: Session, /, file: str | None) -> int:
     """Load the configuration (FILE, or the one in force) and report every fault with file, line and column."""
-    from mgpu.config import load
+    from mgpu.config.load import load
     from mgpu.config.policies import load_policies
     from mgpu.core.errors import ConfigError
 
@@ -91,7 +91,7 @@ def reload(session: Session, /, yes: bool) -> int:
 def fault_of_the_file(session: Session) -> MasterError | None:
     """Why it may be that no master was found: the file says where to look for one, and this one says nothing, or what
     cannot be read."""
-    from mgpu.config import load
+    from mgpu.config.load import load
     from mgpu.core.errors import ConfigError
 
     path = session.config_path()

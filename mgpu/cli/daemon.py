@@ -50,15 +50,17 @@ def as_master(session: Session, work: str, *details: bool | int | str) -> int:
     location = session.location_here()
     start.make_state_dir(location.state_dir)
     with master_lock(location.state_dir) as lock:
-        gc.disable()  # of what modules are made of nothing ever becomes free: to look for it costs a tenth of the start
-        import mgpu.daemon
+        from mgpu.config.apart import Reading
         from mgpu.core.errors import MgpuError
 
-        gc.freeze()
-        gc.enable()
-        config = Path(location.config) if location.config else None
         try:
-            status = int(getattr(mgpu.daemon, work)(config, Path(location.state_dir), *details))
+            reading = Reading(Path(location.config) if location.config else None)  # while all the rest is loaded
+            gc.disable()  # of what modules are made of nothing becomes free: looking for it is a tenth of the start
+            import mgpu.daemon
+
+            gc.freeze()
+            gc.enable()
+            status = int(getattr(mgpu.daemon, work)(reading, Path(location.state_dir), *details))
         except MgpuError as error:
             raise refusal(error) from error
         if status == mgpu.daemon.ANEW:

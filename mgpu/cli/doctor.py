@@ -100,7 +100,7 @@ def loaded(path: str) -> Config:
     """Raises MasterError with all faults of the file."""
     from pathlib import Path
 
-    from mgpu.config import load
+    from mgpu.config.load import load
     from mgpu.core.errors import ConfigError
 
     try:

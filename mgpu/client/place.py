@@ -57,7 +57,7 @@ def read_state_dir(config: str) -> str:
     """`master.state_dir` of a configuration that mentions it. Raises MasterError for one that does not load."""
     from pathlib import Path
 
-    from mgpu.config import load
+    from mgpu.config.load import load
     from mgpu.core.errors import MgpuError
 
     try:

@@ -180,7 +180,7 @@ def spawn(location: Location, lasting: bool = False) -> tuple[int, list[str]]:
     """Starts a master and waits until it answers: (0, []), or its exit status and what it said."""
     import subprocess
 
-    from mgpu.whereabouts import packed, search_path
+    from mgpu.whereabouts import environment, packed
 
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     log = os.open(log_path(location.state_dir), flags, 0o600)
@@ -188,17 +188,13 @@ def spawn(location: Location, lasting: bool = False) -> tuple[int, list[str]]:
         before = os.fstat(log).st_size
         # The variables that located this master say nothing to it: its command line names all.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("MGPU_")}
-        if (ours := search_path()) and not packed():
-            environ["PYTHONPATH"] = os.pathsep.join(
-                dict.fromkeys([ours, *environ.get("PYTHONPATH", "").split(os.pathsep)])
-            )
         child = subprocess.Popen(
             command(location, lasting),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd=folder_to_start_in(),
-            env=environ,
+            env=environ if packed() else environment(environ),
             start_new_session=True,
         )
         for _ in range(int(START_TIMEOUT_S / POLL_S)):

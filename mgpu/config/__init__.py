@@ -1,6 +1,5 @@
 """What the cluster is: YAML with line and column in every fault, trust in files, and the user's own ssh_config."""
 
-from mgpu.config.load import load, this_machine
 from mgpu.config.model import Config, NodeConfig, PartitionConfig, SshSettings
 from mgpu.config.sshconfig import SshTarget, resolve
 from mgpu.config.trust import trusted
@@ -11,8 +10,6 @@ __all__ = [
     "PartitionConfig",
     "SshSettings",
     "SshTarget",
-    "load",
     "resolve",
-    "this_machine",
     "trusted",
 ]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mgpu.config.load import load
+from mgpu.config.apart import load
 from mgpu.config.model import Config, NodeConfig
 from mgpu.config.writing import beside, yaml_text
 from mgpu.core.errors import ConfigError, MgpuError, NotFound, RequestError

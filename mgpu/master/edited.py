@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
-from mgpu import config as configuration
+from mgpu.config.apart import load
 from mgpu.config.model import Config
 from mgpu.core.errors import ConfigError
 
@@ -43,7 +43,7 @@ class Edited:
     def _read(self, path: Path) -> None:
         before, self.notice = self.notice, ""
         try:
-            fresh = configuration.load(path)
+            fresh = load(path)
         except ConfigError as error:
             self.notice = f"{path} was changed since the master read it and has faults: mgpu config check tells them"
             log.debug("%s", error)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mgpu import config
+from mgpu.config.apart import load
 from mgpu.config.model import Config
 from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError, MgpuError
@@ -35,7 +35,7 @@ def reload(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Json
 def bring_into_force(context: Context, caller: Caller, path: Path | None, all_nodes: bool = False) -> Json:
     """The configuration at `path`. Raises CannotReload."""
     try:
-        fresh = config.load(path)
+        fresh = load(path)
         load_policies(fresh)
     except ConfigError as error:
         raise CannotReload("\n".join(error.faults), "the old configuration stays in force") from error
@@ -62,7 +62,7 @@ def _all_gone(before: Config, after: Config) -> str:
     """The nodes, if none of them is left: as of a file that was emptied by mistake. "" = some are, or there was but
     this machine, which nobody wrote down."""
     names = [str(node.name) for node in before.nodes]
-    if names == [str(config.this_machine().name)] or set(names) & {str(node.name) for node in after.nodes}:
+    if before.implied or set(names) & {str(node.name) for node in after.nodes}:
         return ""
     return fold(names)
 

@@ -16,19 +16,19 @@ from mgpu.core.errors import MgpuError
 from mgpu.ops.context import Caller, Context, record, require_operator
 from mgpu.ops.render import Json
 from mgpu.store import tables
-from mgpu.whereabouts import search_path
+from mgpu.whereabouts import environment
 
 TRIAL_S = 60.0
 TRIAL = """
 import sys
 from pathlib import Path
 import mgpu.daemon
-from mgpu import config
+from mgpu.config.load import load
 from mgpu.config.policies import load_policies
 from mgpu.core.errors import ConfigError
 from mgpu.store import tables
 try:
-    load_policies(config.load(Path(sys.argv[1]) if sys.argv[1] else None))
+    load_policies(load(Path(sys.argv[1]) if sys.argv[1] else None))
 except ConfigError as error:
     sys.exit("; ".join(error.faults))
 print(mgpu.__version__, tables.REVISION)
@@ -51,12 +51,11 @@ def restart(context: Context, caller: Caller) -> Json:
 
 def _try(config: str) -> str:
     """The version that would begin. Raises CannotRestart."""
-    searched = list(filter(None, [search_path(), os.environ.get("PYTHONPATH")]))
     try:
         done = subprocess.run(
             [sys.executable, "-c", TRIAL, config],
             cwd="/",
-            env={**os.environ, **({"PYTHONPATH": os.pathsep.join(searched)} if searched else {})},
+            env=environment(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -26,7 +26,7 @@ from mgpu.endpoint import PORT
 from mgpu.sdk.client import Client
 from mgpu.sdk.running import Sinks
 from mgpu.sdk.values import Job, JobId, Node, Output
-from mgpu.whereabouts import search_path
+from mgpu.whereabouts import environment
 
 AGENT_PORT = 8081  # of the former agent
 STATUS = {"UP": "online", "DRAINING": "maintenance", "DRAINED": "maintenance"}  # of any other: offline
@@ -145,7 +145,7 @@ class SimpleMaster:
     def start_server(self) -> None:
         """Returns when it has ended: by `stop_server` from another thread, ^C, or `mgpu stop`. Jobs run on. Raises
         MasterError if it could not be; it has said why on stderr."""
-        self._process = process = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, env=_environ())
+        self._process = process = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, env=environment(os.environ))
         try:
             status = process.wait()
         except BaseException:
@@ -197,7 +197,12 @@ class SimpleNode:
     def start_agent(self) -> NodeInfo:
         """The node as the master sees it, once it has looked. Raises MasterError where it cannot get in, or refuses."""
         done = subprocess.run(
-            self._argv, stdin=subprocess.DEVNULL, capture_output=True, env=_environ(), check=False, text=True
+            self._argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment(os.environ),
+            check=False,
+            text=True,
         )
         if done.returncode:
             raise _told(done.stderr, done.returncode)
@@ -295,12 +300,6 @@ def _error(error: MasterError) -> dict[str, Any]:
 def _program(name: str, words: list[str]) -> list[str]:
     """One of the older commands, as a process: what it does is the master's machine's, and not this program's."""
     return [sys.executable, "-c", f"from mgpu.cli import older; older.run_{name}()", *words]
-
-
-def _environ() -> dict[str, str]:
-    """In which Python finds this mgpu."""
-    known = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (search_path(), known)))}
 
 
 def _told(stderr: str, status: int) -> MasterError:

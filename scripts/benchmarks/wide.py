@@ -11,7 +11,8 @@ from threading import Event
 from time import monotonic, process_time, thread_time
 from typing import Any, NoReturn, cast
 
-from mgpu import clock, config
+from mgpu import clock
+from mgpu.config.load import load
 from mgpu.config.model import NodeConfig
 from mgpu.core.model import (
     Attempt,
@@ -73,7 +74,7 @@ def _measure(folder: Path, nodes: int, jobs_a_node: int, steady_s: float) -> lis
     store = Store.open(folder / "mgpu.db")
     inventory = folder / "cluster_config.yaml"
     inventory.write_text(f"nodes: [{{node_id: 'node[0001-{nodes:04}]', gpu_count: {GPUS}}}]\n")
-    settings = config.load(inventory)
+    settings = load(inventory)
     tokens = _fill(store, [node.name for node in settings.nodes], jobs_a_node)
     over = Event()
 

@@ -13,7 +13,7 @@ from mgpu.cli.setup.draft import Seen, seen_of
 from mgpu.cli.setup.files import Files
 from mgpu.cli.setup.hosts import Host, Reach
 from mgpu.client.http import MasterError
-from mgpu.config import load
+from mgpu.config.load import load
 
 
 def host(name: str, user: str = "", **reach: object) -> Host:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mgpu.client.glance import state_dir_in
-from mgpu.config import load
+from mgpu.config.load import load
 from mgpu.core.errors import ConfigError
 
 UNDERSTOOD = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.config import load
+from mgpu.config.load import load
 from tests.compat.rows import row
 
 FILE = """\

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgpu.config import load
+from mgpu.config.load import load
 from mgpu.core.errors import ConfigError
 
 MAIN = """\

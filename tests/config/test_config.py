@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.config import Config, PartitionConfig, SshSettings, load
+from mgpu.config import Config, PartitionConfig, SshSettings
+from mgpu.config.load import load
 from mgpu.config.model import Notify
 from mgpu.core.errors import ConfigError
 from mgpu.core.fairshare import FairShare

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.config import load
+from mgpu.config.load import load
 from mgpu.config.model import Listen
 from mgpu.core.errors import ConfigError
 

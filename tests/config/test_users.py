@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mgpu.config import load
+from mgpu.config.load import load
 from mgpu.config.model import Config
 from mgpu.core.errors import ConfigError, NotAllowed
 

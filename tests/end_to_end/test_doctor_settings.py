@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mgpu.config import load
+from mgpu.config.load import load
 from mgpu.config.sshconfig import SshTarget
 from mgpu.doctor.case import Case
 from mgpu.doctor.walk import WALK, examine

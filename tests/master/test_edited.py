@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mgpu import config
+from mgpu.config.load import load
 from mgpu.master.edited import PERIOD_S, Edited
 
 NODE = "nodes: [{node_id: a, connection: local}]\n"
@@ -15,7 +15,7 @@ def test_another_meaning_is_told_until_it_is_taken_back(tmp_path: Path) -> None:
     more.mkdir(mode=0o755)
     (more / "a.yaml").write_text(NODE)
     main.write_text("inventory: inventory/\n")
-    edited = Edited(config.load(main))
+    edited = Edited(load(main))
     now = 0.0
 
     def look() -> str:
@@ -38,6 +38,6 @@ def test_another_meaning_is_told_until_it_is_taken_back(tmp_path: Path) -> None:
 
 
 def test_no_file_is_never_edited() -> None:
-    edited = Edited(config.load(None))
+    edited = Edited(load(None))
     edited.look(PERIOD_S)
     assert not edited.notice

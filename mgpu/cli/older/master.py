@@ -57,7 +57,7 @@ def _is_said(config: str) -> bool:
     """One with faults the master itself refuses."""
     from pathlib import Path
 
-    from mgpu.config import load
+    from mgpu.config.load import load
     from mgpu.core.errors import ConfigError
 
     try:

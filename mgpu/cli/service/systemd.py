@@ -84,7 +84,7 @@ def describe(session: Session, wanted: Wanted) -> dict[str, Any]:
 
 def for_whom(line: MasterLine) -> tuple[bool, bool]:
     """Whether this machine is a node, and whether the master is for all. Raises MasterError."""
-    from mgpu.config import load
+    from mgpu.config.load import load
     from mgpu.core.errors import ConfigError
 
     try:

@@ -22,7 +22,7 @@ from mgpu.client.http import Endpoint, MasterError, NoMaster
 from mgpu.client.locate import SYSTEM_CONFIG, Location, find_config, find_state_dir, socket_path
 from mgpu.client.master import Master
 from mgpu.client.place import read_state_dir
-from mgpu.config import load
+from mgpu.config.load import load
 from mgpu.config.sshhosts import user_config
 from mgpu.core.errors import ConfigError
 from mgpu.core.hostlist import fold
