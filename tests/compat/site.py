@@ -106,6 +106,11 @@ class Site:
         found: dict[str, Any] = until(f"job {job_id} in {wanted}", there)
         return found
 
+    def await_running(self, job_id: int) -> dict[str, Any]:
+        """Once its command runs."""
+        until(f"job {job_id} runs", lambda: self.await_job(job_id, "RUNNING")["start_time"])
+        return self.await_job(job_id, "RUNNING")
+
     def clear(self) -> None:
         self.run("mgpu_cancel", "--me")
         until("nothing runs", lambda: json.loads(self.ok("mgpu", "queue", "--json")) == {"jobs": []})

@@ -138,7 +138,7 @@ def test_limits_that_a_master_at_hand_never_meets(site: Site) -> None:
 )
 def test_queue(site: Site) -> None:
     runs = site.submitted(site.ok("mgpu_client", "submit", "--gpus", 1, "--node-gpu-ids", "node002:0", "sleep 300"))
-    site.await_job(runs, "RUNNING")
+    site.await_running(runs)
     waits = site.submitted(site.ok("mgpu_client", "submit", "--gpus", 2, "--node-gpu-ids", "node002:0,1", "true"))
     until("it waits for a reason", lambda: site.await_job(waits, "PENDING")["reason"])
     for name, *words in (("mgpu_queue",), ("mgpu_client", "queue")):

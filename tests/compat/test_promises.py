@@ -70,7 +70,7 @@ def test_a_failed_try_is_followed_by_another(site: Site) -> None:
     node = site.lab.nodes[1]
     text = 'test "$MGPU_ATTEMPT" = 2 || sleep 300; hostname'
     said = site.ok("mgpu_client", "submit", "--gpus", 1, "--policy", "spread", text)
-    job = site.await_job(site.submitted(said), "RUNNING")
+    job = site.await_running(site.submitted(said))
     assert job["allocation"][0]["node"] == "node002"
     node.fault("reboot")
     until("the node is back", lambda: nodes(site)["node002"]["state"] == "UP")
@@ -114,7 +114,7 @@ def test_one_waits_for_another(site: Site) -> None:
 def test_nothing_is_left(site: Site) -> None:
     text = "setsid sleep 300 & sleep 300"
     job_id = site.submitted(site.ok("mgpu_client", "submit", "--gpus", 1, "--node-gpu-ids", "node001:0", text))
-    site.await_job(job_id, "RUNNING")
+    site.await_running(job_id)
     site.ok("mgpu_cancel", job_id)
     site.await_job(job_id, "CANCELLED")
     until("the GPU is free", lambda: states(site, "node001")[0] == "free")
