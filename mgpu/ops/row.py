@@ -20,6 +20,9 @@ _HOLE_TEXT = json.dumps(_HOLE).encode()
 _REST = f', "{render.AFTER_BRIEF}": '.encode()  # not within a string, where a quote has a backslash before it
 _NOBODY = -1
 
+_MOST_SHARED = 4096
+_shared: dict[bytes, bytes] = {}
+
 Said = tuple[bytes, bytes]  # reason and detail, as JSON
 _Pieces = tuple[bytes, ...]  # around the holes
 
@@ -30,6 +33,13 @@ def rendered(job: Job, parts: Sequence[Part]) -> Json:
     if job.state is JobState.PENDING:
         row["reason"] = row["detail"] = _HOLE
     return row
+
+
+def _one(piece: bytes) -> bytes:
+    """Of equal ones among the last few thousand the same: jobs that were queued together differ in little."""
+    if len(_shared) >= _MOST_SHARED:
+        _shared.clear()
+    return _shared.setdefault(piece, piece)
 
 
 class Row:
@@ -71,7 +81,7 @@ class Row:
         self.user, self.name = written_out(job.user), written_out(job.spec.name)
         self.partition = written_out(job.spec.request.partition)
         self.nodes = tuple(written_out(part["node"]) for part in row["allocation"])
-        self._pieces: _Pieces = tuple(json.dumps(row).encode().split(_HOLE_TEXT))
+        self._pieces: _Pieces = tuple(map(_one, json.dumps(row).encode().split(_HOLE_TEXT)))
         self._others: dict[Privacy, _Pieces] | None = None  # for those who see a part of it
         self.said: Said | None = None
         self._words = ""  # that may be searched
@@ -104,7 +114,7 @@ class Row:
         found = self._others.get(privacy)
         if found is None:
             told = Sight(_NOBODY, "", privacy).of(self, json.loads(_HOLE_TEXT.join(self._pieces)))
-            found = self._others[privacy] = tuple(json.dumps(told).encode().split(_HOLE_TEXT))
+            found = self._others[privacy] = tuple(map(_one, json.dumps(told).encode().split(_HOLE_TEXT)))
         return found
 
     def searched(self, known: bool, seen: bool) -> str:

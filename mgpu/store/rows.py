@@ -7,6 +7,7 @@ stands in JSON.
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -71,7 +72,9 @@ def _how(hint: Any) -> tuple[Callable[[Any], Any], _Read | None]:
         return _write_enum, kind
     if kind is bool:
         return _as_it_is, bool
-    return _write_text if kind is str else _as_it_is, None
+    if kind is str:  # names of users and nodes stand in thousands of rows
+        return _write_text, sys.intern if not typing.get_args(hint) else None
+    return _as_it_is, None
 
 
 def _plain(hint: Any) -> bool:
