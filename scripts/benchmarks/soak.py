@@ -1,7 +1,8 @@
 """A master under light load for an hour: whether it keeps its size.
 
 Jobs begin and end, clients ask for the queue and the nodes, streams of output are opened and closed, some of them in
-the middle of a job. Each minute its memory, descriptors, threads and database are read.
+the middle of a job. Each minute its memory, descriptors, threads and database are read. First so many jobs end as a
+master tells of at once: it grows with these until they are there, which with the load itself would take half an hour.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from time import monotonic
 
 from mgpu.client.websocket import StreamClosed, WebSocket
 from scripts.benchmarks.cluster import Cluster
-from scripts.benchmarks.measure import Row
+from scripts.benchmarks.measure import Row, wait_until
 from scripts.benchmarks.probes import cpu_of
 
 STEP_S = 0.5
 SAYS_SOMETHING = "for i in 1 2 3; do echo line $i; sleep 1; done"
+ENDED, AT_ONCE = 1000, 100
 GROWTH_MIB = 2.0  # in an hour: what is within the noise of an allocator
 
 
@@ -49,6 +51,7 @@ HEAD = ["minute", "memory, MiB", "descriptors", "threads", "database, MiB", "job
 
 def soak(cluster: Cluster, hours: float, every_s: float = 60.0) -> list[Row]:
     """The table by the minute is printed as it comes."""
+    end_some(cluster)
     load = Load(cluster)
     samples: list[Sample] = []
     print(f"\n| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}", flush=True)
@@ -64,6 +67,12 @@ def soak(cluster: Cluster, hours: float, every_s: float = 60.0) -> list[Row]:
         load.close()
     print("\n| measure | median | min - max | n | goal |\n| --- | --- | --- | --- | --- |")
     return summary(samples, hours)
+
+
+def end_some(cluster: Cluster) -> None:
+    for _ in range(ENDED // AT_ONCE):
+        cluster.submit_many(AT_ONCE, "sh", "-c", "echo line", gpus="1")
+        wait_until("the end of the first jobs", lambda: cluster.active() == 0)
 
 
 def summary(samples: list[Sample], hours: float) -> list[Row]:
