@@ -48,8 +48,8 @@ class Streams:
 
     async def serve(self, request: web.Request, caller: Caller, named: Reference) -> web.WebSocketResponse:
         """Refusals come as ordinary answers, before the connection becomes a WebSocket."""
-        job_id, given = await self._run(output.begin_to_follow, self._context, caller, named)
         position = output.parse_position(request.query)
+        job_id, given = await self._run(output.begin_to_follow, self._context, caller, named, position.rank)
         if not position.beginning.of_all:
             await self._run(output.bring, self._context, job_id)
         socket = web.WebSocketResponse(timeout=CLOSE_S, compress=False)

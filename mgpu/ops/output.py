@@ -83,8 +83,7 @@ def read_output(context: Context, caller: Caller, wanted: OutputRequest) -> Outp
         if wanted.attempt is not None:
             raise NotFound(f"job {shown_id(job)} has no attempt {wanted.attempt}", f"the last one is {job.attempt}")
         return Output(0, b"", 0, job.state.final)
-    if wanted.rank >= len(parts):
-        raise NotFound(f"job {shown_id(job)} has no rank {wanted.rank}", f"its ranks are 0 to {len(parts) - 1}")
+    _require_rank(job, parts, wanted.rank)
     brought = context.control.bring(parts) if wanted.fresh else {}
     part = parts[wanted.rank]
     # looked at before the bytes: all of them are there if it holds
@@ -222,12 +221,20 @@ def parse_position(query: Mapping[str, str]) -> Position:
     )
 
 
-def begin_to_follow(context: Context, caller: Caller, named: Reference) -> tuple[JobId, bool]:
+def _require_rank(job: Job, parts: Sequence[Part], rank: int) -> None:
+    if rank >= len(parts):
+        raise NotFound(f"job {shown_id(job)} has no rank {rank}", f"its ranks are 0 to {len(parts) - 1}")
+
+
+def begin_to_follow(context: Context, caller: Caller, named: Reference, rank: int | None = None) -> tuple[JobId, bool]:
     """The row to follow, and whether the caller may give it something to read: an admin may end a job, but not act in
     its user's name. A task of an array that is no row yet becomes one. Raises NotFound, NotAllowed, RequestError."""
     with context.store.read() as r:
         job = _readable(context, caller, find(r, named))
-        _require_kept(r, job, r.parts(job.job_id, job.attempt))
+        parts = r.parts(job.job_id, job.attempt)
+        _require_kept(r, job, parts)
+    if rank is not None and parts:  # else it has not begun yet
+        _require_rank(job, parts, rank)
     if job.job_id != named.job_id or named.indices is None or job.state is not JobState.PENDING:
         return job.job_id, bool(job.spec.input) and caller.uid in (job.uid, context.owner_uid, 0)
     with context.store.write() as w:

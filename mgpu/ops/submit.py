@@ -128,7 +128,7 @@ def read_job(
     require_possible(context, spec, caller.user)
     if spec.mail_type and config.notify is None:
         notices.append("--mail-type: nobody would be told, as this master's configuration has no `notify:`")
-    spec = replace(spec, asked=_asked(payload))
+    spec = replace(spec, asked=asked_for(payload))
     options = read.Options(read.mapping(payload, "options"))
     begin = 0.0
     if options.get("begin") is not None:
@@ -194,9 +194,9 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _asked(payload: Mapping[str, Any]) -> str:
-    """What was asked for, in short; "" = without a key, as its id is never used again. Of exported values their names
-    alone: who can read the digest could try for a short one."""
+def asked_for(payload: Mapping[str, Any]) -> str:
+    """What a submission wants, in short; "" = without a key, as its id is never used again. Of exported values their
+    names alone: who can read the digest could try for a short one."""
     if payload.get("key") is None:
         return ""
     said = ("kind", "command", "options", "cwd", "virtual_env", "tree")
@@ -206,7 +206,12 @@ def _asked(payload: Mapping[str, Any]) -> str:
 def _known(job: Job, caller: Caller, payload: Mapping[str, Any]) -> Submitted:
     if job.uid != caller.uid:
         raise NotAllowed("this request_id belongs to a job of somebody else", "make a new one for each job")
-    if job.spec.asked != _asked(payload):
-        what = f"--request-id '{read.shown(read.line(payload, 'key', 200))}' belongs to job {job.job_id}"
-        raise RequestError(f"{what}, which was asked for otherwise", "another request needs another key")
+    if job.spec.asked != asked_for(payload):
+        raise otherwise(payload, f"belongs to job {job.job_id}, which was asked for otherwise")
     return Submitted(job.job_id, [], created=False)
+
+
+def otherwise(payload: Mapping[str, Any], why: str) -> RequestError:
+    """Of a key that stands for something else already."""
+    key = read.shown(read.line(payload, "key", 200))
+    return RequestError(f"--request-id '{key}' {why}", "another request needs another key")

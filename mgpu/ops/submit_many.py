@@ -12,7 +12,7 @@ from mgpu.core.model import Job
 from mgpu.ops.context import Caller, Context
 from mgpu.ops.exports import put_apart
 from mgpu.ops.render import Json
-from mgpu.ops.submit import Submitted, add, new_or_known, settle
+from mgpu.ops.submit import Submitted, add, asked_for, new_or_known, otherwise, settle, stored_id
 
 MOST = 1000
 
@@ -21,8 +21,12 @@ def submit_many(context: Context, caller: Caller, payload: Mapping[str, Any]) ->
     """Raises as `submit` does, and says of which of them."""
     bodies = _bodies(payload)
     wanted: list[Submitted | tuple[Job, list[str]]] = []
+    first: dict[str, tuple[int, str]] = {}  # of each id, where it stands first and for what
     for place, body in enumerate(bodies, 1):
         with _said_of(place, len(bodies)):
+            before, asked = first.setdefault(stored_id(body, caller), (place, asked_for(body)))
+            if asked != asked_for(body):
+                raise otherwise(body, f"is also that of job {before}, which asks for something else")
             wanted.append(new_or_known(context, caller, body))
     made = _store(context, caller, bodies, wanted)
     return {"jobs": [{"job_id": one.job_id, "notices": one.notices, "created": one.created} for one in made]}

@@ -68,3 +68,13 @@ def test_what_was_accepted_once_is_not_refused_when_sent_again(served: Served) -
     assert served.ask("POST", "/v1/jobs", submission("b" * 8, nodelist="gpu02"))[0] == 400
     status, answer = served.ask("POST", "/v1/jobs", submission("a" * 8, nodelist="gpu02"))
     assert (status, answer["job_id"], answer["created"]) == (200, first, False)
+
+
+def test_one_key_for_two_different_jobs(served: Served) -> None:
+    same, other = {**submission("a" * 8), "key": "k"}, {**submission("b" * 8, gpus="2"), "key": "k"}
+    status, answer = served.ask("POST", "/v1/jobs/many", {"jobs": [submission("d" * 8), same, other]})
+    said = "job 3 of 3: --request-id 'k' is also that of job 2, which asks for something else"
+    assert (status, answer["error"]["message"]) == (400, said)
+    again = {**submission("c" * 8), "key": "k"}
+    status, answer = served.ask("POST", "/v1/jobs/many", {"jobs": [same, again]})
+    assert (status, len({job["job_id"] for job in answer["jobs"]})) == (200, 1)

@@ -188,6 +188,10 @@ def test_refusals_come_before_the_stream(served):
     job_id = served.submit()
     with pytest.raises(MasterError, match="rank 'x' is not a whole number"):
         served.stream(f"/v1/jobs/{job_id}/stream?rank=x")
+    run(served, job_id, ranks=2)
+    with pytest.raises(MasterError, match=f"job {job_id} has no rank 2") as caught:
+        served.stream(f"/v1/jobs/{job_id}/stream?rank=2")
+    assert (caught.value.code, caught.value.hint) == ("not_found", "its ranks are 0 to 1")
 
 
 def test_a_client_that_goes_is_no_longer_served(served):
