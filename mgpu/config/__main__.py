@@ -1,4 +1,4 @@
-"""`python -m mgpu.config [FILE]`: reads a configuration for `mgpu.config.apart`, which gets it by the pipe."""
+"""`python -m mgpu.config MARK [FILE]`: reads a configuration for `mgpu.config.apart`, which gets it behind the mark."""
 
 from __future__ import annotations
 
@@ -18,4 +18,5 @@ def _read(path: Path | None) -> Config | list[str]:
         return error.faults
 
 
-sys.stdout.buffer.write(pickle.dumps(_read(Path(sys.argv[1]) if sys.argv[1:] else None)))
+mark, *files = sys.argv[1:]
+sys.stdout.buffer.write(mark.encode() + pickle.dumps(_read(Path(files[0]) if files else None)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -21,10 +22,11 @@ class Reading:
 
     def __init__(self, path: Path | None) -> None:
         self._of = path or "the configuration"
+        self._mark = secrets.token_hex(16)
         words = [] if path is None else [str(path.absolute())]
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mgpu.config", *words],
+                [sys.executable, "-m", "mgpu.config", self._mark, *words],
                 cwd="/",
                 env=environment(os.environ),
                 stdin=subprocess.DEVNULL,
@@ -45,7 +47,11 @@ class Reading:
         if self.process.returncode:
             lines = said.decode(errors="replace").split("\n")
             raise self._failed(next(filter(None, reversed(lines)), f"exit status {self.process.returncode}"))
-        answer: Config | list[str] = pickle.loads(told)  # our own process, by a pipe
+        # whatever a Python of this site says as it begins comes before the mark
+        _, found, behind = told.partition(self._mark.encode())
+        if not found:
+            raise self._failed("nothing was told of it")
+        answer: Config | list[str] = pickle.loads(behind)  # our own process, by a pipe
         if isinstance(answer, list):
             raise ConfigError(answer)
         return answer

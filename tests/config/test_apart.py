@@ -54,10 +54,20 @@ def test_from_a_folder_of_anybody_nothing_is_loaded(main: Path, monkeypatch: pyt
     assert apart.load(Path(main.name)) == load(main)
 
 
-@pytest.mark.parametrize("program", ["/nonexistent/python", "/bin/false"])
+def test_what_the_python_of_a_site_says_is_none_of_it(
+    main: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    says = "import atexit\nprint('hello', flush=True)\natexit.register(print, 'bye')\n"
+    (tmp_path / "site/sitecustomize.py").write_text(says)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    assert apart.load(main) == load(main)
+
+
+@pytest.mark.parametrize("program", ["/nonexistent/python", "/bin/false", "/bin/true"])
 def test_a_python_that_is_of_no_use(main: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(sys, "executable", program)
-    with pytest.raises(ConfigError, match=r"cannot be read: (No such file|exit status 1)"):
+    with pytest.raises(ConfigError, match=r"cannot be read: (No such file|exit status 1|nothing was told)"):
         apart.load(main)
 
 
