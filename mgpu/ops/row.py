@@ -20,7 +20,7 @@ _HOLE_TEXT = json.dumps(_HOLE).encode()
 _REST = f', "{render.AFTER_BRIEF}": '.encode()  # not within a string, where a quote has a backslash before it
 _NOBODY = -1
 
-_MOST_SHARED = 4096
+_MOST_SHARED = 1000
 _shared: dict[bytes, bytes] = {}
 
 Said = tuple[bytes, bytes]  # reason and detail, as JSON
@@ -35,11 +35,13 @@ def rendered(job: Job, parts: Sequence[Part]) -> Json:
     return row
 
 
-def _one(piece: bytes) -> bytes:
-    """Of equal ones among the last few thousand the same: jobs that were queued together differ in little."""
-    if len(_shared) >= _MOST_SHARED:
+def _pieces_of(row: Json) -> _Pieces:
+    """Jobs that were queued together differ in their numbers, which stand before the first hole: of the rest, equal
+    pieces are the same one."""
+    first, *rest = json.dumps(row).encode().split(_HOLE_TEXT)
+    if len(_shared) > _MOST_SHARED:
         _shared.clear()
-    return _shared.setdefault(piece, piece)
+    return (first, *(_shared.setdefault(piece, piece) for piece in rest))
 
 
 class Row:
@@ -81,7 +83,7 @@ class Row:
         self.user, self.name = written_out(job.user), written_out(job.spec.name)
         self.partition = written_out(job.spec.request.partition)
         self.nodes = tuple(written_out(part["node"]) for part in row["allocation"])
-        self._pieces: _Pieces = tuple(map(_one, json.dumps(row).encode().split(_HOLE_TEXT)))
+        self._pieces: _Pieces = _pieces_of(row)
         self._others: dict[Privacy, _Pieces] | None = None  # for those who see a part of it
         self.said: Said | None = None
         self._words = ""  # that may be searched
@@ -114,7 +116,7 @@ class Row:
         found = self._others.get(privacy)
         if found is None:
             told = Sight(_NOBODY, "", privacy).of(self, json.loads(_HOLE_TEXT.join(self._pieces)))
-            found = self._others[privacy] = tuple(map(_one, json.dumps(told).encode().split(_HOLE_TEXT)))
+            found = self._others[privacy] = _pieces_of(told)
         return found
 
     def searched(self, known: bool, seen: bool) -> str:
