@@ -59,7 +59,7 @@ def list_jobs(context: Context, caller: Caller, wanted: JobFilter, also: Also = 
         context.control.settle()
     starts = outlook.expected(context) if also.start else None
     with context.store.read() as r:
-        for jobs in r.jobs_in_turn(allowed):
+        for jobs in r.jobs_in_turn(r.ids(allowed)):
             rows = [sight.of(job, row) for job, row in zip(jobs, _rows(context, r, jobs, also), strict=True)]
             if starts is not None:
                 rows = [{**row, **outlook.told(starts.get(job.job_id))} for row, job in zip(rows, jobs, strict=True)]

@@ -32,6 +32,7 @@ WORDS_S = 1.0
 _AT_ONCE = 1250  # rows that get new words for one who asks; many more, and all who ask meanwhile would wait
 _BEFORE, _BETWEEN, _AFTER = b'{"jobs": [', b", ", b"]}"
 _TOGETHER = 8  # bits of a job's number: rows that are packed together differ in these alone
+_MOST_CHANGED = 10_000
 _MOST_ANSWERS = 16  # kept until something changes
 
 
@@ -58,6 +59,7 @@ class Listing:
         self._all_said_at = -math.inf
         self._turn = 0  # goes on with each change
         self._true = False  # what is kept, but for what the store and the plan tell since
+        self._changed: set[JobId] | None = None  # since somebody took them; None = all may have
         self._answers: dict[Asked, bytes] = {}
         self._packers: dict[Asked, Packer] = {}
 
@@ -92,6 +94,12 @@ class Listing:
             self._catch_up()
             return self._turn, list(self._rows.values())
 
+    def take_changed(self) -> set[JobId] | None:
+        """Those that have changed from one time that `rows` was asked, before this was, to another; None = all may."""
+        with self._lock:
+            taken, self._changed = self._changed, set()
+        return taken
+
     def texts(self, rows: Iterable[Row], sight: Sight) -> list[bytes]:
         """What is told of each."""
         with self._lock:
@@ -113,6 +121,9 @@ class Listing:
         changed = self._context.store.changes.take()
         if not known:  # the last time it failed half way
             changed = None
+        self._changed = None if changed is None or self._changed is None else self._changed | changed
+        if self._changed is not None and len(self._changed) > _MOST_CHANGED:  # nobody takes them
+            self._changed = None
         fresh = changed is None or bool(changed)
         if fresh:
             self._read(changed)
@@ -128,7 +139,7 @@ class Listing:
         wanted = JobFilter() if changed is None else JobFilter(ids=tuple(changed))
         rows: dict[JobId, Row] = {}
         with self._context.store.read() as r:
-            for some in r.jobs_in_turn(wanted):
+            for some in r.jobs_in_turn(r.ids(wanted)):
                 jobs = [job for job in some if job.rest is None or job.rest]
                 parts = r.parts_of_jobs(job.job_id for job in jobs)
                 told = [rendered(job, parts.get(job.job_id, ())) for job in jobs]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,8 @@ class Windows:
         self._context = context
         self._listing = listing
         self._prospects = prospects
-        self._ended: tuple[int, JobFilter | None, list[Row]] = -1, None, []
+        self._lock = threading.Lock()
+        self._ended: tuple[int, JobFilter | None, dict[JobId, Row]] = -1, None, {}
         self._tallied: tuple[int, Json] = -1, {}
         # chosen and in order, as long as nothing has changed
         self._kept: dict[Any, tuple[tuple[int, Mapping[JobId, int]], list[Row]]] = {}
@@ -110,20 +112,27 @@ class Windows:
         return found
 
     def _newest(self, turn: int, sight: Sight, wanted: JobFilter) -> list[Row]:
-        """Of those that ended; read again when any job has changed."""
+        """Of those that ended; those of the last time are read again where they have changed."""
         allowed = sight.may_ask(wanted)
         if allowed is None:
             return []
-        before, known, rows = self._ended
-        if (before, known) != (turn, allowed):
-            rows = []
-            with self._context.store.read() as r:
-                for some in r.jobs_in_turn(allowed):
-                    parts = r.parts_of_jobs(job.job_id for job in some)
-                    rows += [Row(job, rendered(job, parts.get(job.job_id, ()))) for job in some]
-            rows.reverse()
-            self._ended = turn, allowed, rows
-        return rows
+        with self._lock:
+            before, asked, known = self._ended
+            if (before, asked) != (turn, allowed):
+                changed = self._listing.take_changed()
+                known = {} if changed is None else {row: known[row] for row in known.keys() - changed}
+                self._ended = turn, allowed, self._read(allowed, known)
+            return list(self._ended[2].values())
+
+    def _read(self, wanted: JobFilter, known: Mapping[JobId, Row]) -> dict[JobId, Row]:
+        """In their order; `known` are as they were read before."""
+        with self._context.store.read() as r:
+            ids = r.ids(wanted)[::-1]
+            rows = {job_id: known[job_id] for job_id in ids if job_id in known}
+            for some in r.jobs_in_turn([job_id for job_id in ids if job_id not in known]):
+                parts = r.parts_of_jobs(job.job_id for job in some)
+                rows |= {job.job_id: Row(job, rendered(job, parts.get(job.job_id, ()))) for job in some}
+        return {job_id: rows[job_id] for job_id in ids}
 
     def _tally(self, turn: int, rows: Sequence[Row]) -> Json:
         known, tally = self._tallied

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -136,11 +136,13 @@ class Reader:
         found = [from_row(Job, row) for row in self._connection.execute(_in_order(_jobs, wanted))]
         return found[::-1] if _keeps_newest(wanted) else found
 
-    def jobs_in_turn(self, wanted: JobFilter) -> Iterator[list[Job]]:
-        """The same, AT_ONCE at a time: of a long list no more are in memory."""
-        ids = list(self._connection.execute(_in_order(select(_j.job_id), wanted)).scalars())
-        if _keeps_newest(wanted):
-            ids.reverse()
+    def ids(self, wanted: JobFilter) -> list[JobId]:
+        """Of the same."""
+        found = [JobId(job_id) for job_id in self._connection.execute(_in_order(select(_j.job_id), wanted)).scalars()]
+        return found[::-1] if _keeps_newest(wanted) else found
+
+    def jobs_in_turn(self, ids: Sequence[JobId]) -> Iterator[list[Job]]:
+        """These, in that order, AT_ONCE at a time: of a long list no more are in memory."""
         for start in range(0, len(ids), AT_ONCE):
             some = ids[start : start + AT_ONCE]
             found = {job.job_id: job for job in self._all(Job, _GIVEN_JOBS, ids=each_of(some))}

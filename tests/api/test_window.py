@@ -15,6 +15,7 @@ from mgpu.ops.context import Caller
 from mgpu.ops.listing import Listing
 from mgpu.ops.outlook import Prospects
 from mgpu.ops.window import Windows, parse_view
+from mgpu.store.reading import Reader
 from tests.api.conftest import NODES, Served
 
 BOB = Caller(70002, "bob", "socket")
@@ -190,6 +191,25 @@ def test_of_what_ended_the_newest_come_first(served: Served) -> None:
     assert (ids(answer), answer["states"]) == ([2], {"COMPLETED": 3})
     served.change_job(JobId(4), state=JobState.FAILED, end_time=200.0, exit_code=1)
     assert ids(window(served, "scope=ended"))[0] == 4, "one that ends since is seen"
+
+
+def test_what_ended_is_read_again_only_where_it_changed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[list[JobId]] = []
+    whole = Reader.jobs_in_turn
+    monkeypatch.setattr(Reader, "jobs_in_turn", lambda self, ids: (read.append(list(ids)), whole(self, ids))[1])
+    for number in range(1, 4):
+        submitted(served, number, job_name=f"j{number}")
+        served.change_job(JobId(number), state=JobState.COMPLETED, end_time=100.0 + number, exit_code=0)
+    assert ids(window(served, "scope=ended")) == [3, 2, 1]
+    read.clear()
+    submitted(served, 4)
+    assert ids(window(served, "scope=ended")) == [3, 2, 1]
+    served.change_job(JobId(2), detail="its output is incomplete")
+    rows = window(served, "scope=ended")["jobs"]
+    assert [(row["job_id"], row["detail"]) for row in rows] == [(3, ""), (2, "its output is incomplete"), (1, "")]
+    served.change_job(JobId(3), state=JobState.PENDING, end_time=None, exit_code=None)
+    assert ids(window(served, "scope=ended")) == [2, 1]
+    assert [some for some in read if some not in ([], [4])] == [[2], [3]], "and 3 for the queue"
 
 
 @pytest.mark.parametrize("query", ["sort=colour", "offset=-1", "limit=x", "scope=all", "states=NEW"])

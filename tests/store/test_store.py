@@ -89,7 +89,7 @@ def test_filters(store, monkeypatch, at_once):
     def ids(**wanted):
         with store.read() as r:
             found = r.jobs(JobFilter(**wanted))
-            in_turn = list(r.jobs_in_turn(JobFilter(**wanted)))
+            in_turn = list(r.jobs_in_turn(r.ids(JobFilter(**wanted))))
         assert list(chain(*in_turn)) == found and max(map(len, in_turn), default=0) <= at_once
         return [job.job_id for job in found]
 
