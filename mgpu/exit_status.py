@@ -13,6 +13,7 @@ OF_CODE = {
     "bad_config": 2,
     "other_config": 2,
     "store": 69,
+    "not_read": 69,
     "other_version": 69,
     "no_master": 69,
     "busy": 69,

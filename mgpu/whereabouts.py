@@ -17,8 +17,8 @@ def search_path() -> str:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """That environment, in which another Python finds this mgpu."""
-    known = environ.get("PYTHONPATH", "").split(os.pathsep)
+    """That environment, in which another Python finds this mgpu, and from any folder what is found from here."""
+    known = map(os.path.abspath, filter(None, environ.get("PYTHONPATH", "").split(os.pathsep)))
     found = dict.fromkeys(filter(None, (search_path(), *known)))
     return {**environ, **({"PYTHONPATH": os.pathsep.join(found)} if found else {})}
 

@@ -84,13 +84,14 @@ def remove(session: Session, /, name: str) -> int:
 @contextmanager
 def changing(session: Session) -> Iterator[Added]:
     """The file of added nodes. Raises MasterError."""
+    from mgpu.config.load import load
     from mgpu.core.errors import MgpuError
 
     config = session.config_path()
     if not config:
         raise bad_request("there is no configuration: this machine is the only node", "mgpu init writes one")
     try:
-        with change_added(Path(config)) as file:
+        with change_added(Path(config), load) as file:
             yield file
     except MgpuError as error:
         raise MasterError(error.code, error.message, error.hint, error.exit_code) from error

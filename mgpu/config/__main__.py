@@ -1,22 +1,27 @@
-"""`python -m mgpu.config MARK [FILE]`: reads a configuration for `mgpu.config.apart`, which gets it behind the mark."""
+"""`python -m mgpu.config MARK [FILE]`: reads a configuration for `mgpu.config.apart`, which finds it between marks."""
 
 from __future__ import annotations
 
-import pickle
+import json
+import signal
 import sys
 from pathlib import Path
 
-from mgpu.config.load import load
-from mgpu.config.model import Config
+from mgpu.config.apart import LIMIT_S
+from mgpu.core import codec
 from mgpu.core.errors import ConfigError
 
 
-def _read(path: Path | None) -> Config | list[str]:
+def main(mark: str, *files: str) -> None:
+    signal.alarm(LIMIT_S)  # should nobody wait any more
+    from mgpu.config.load import load
+
+    told: dict[str, object]
     try:
-        return load(path)
+        told = {"config": codec.encode(load(Path(files[0]) if files else None))}
     except ConfigError as error:
-        return error.faults
+        told = {"faults": error.faults}
+    sys.stdout.write(f"{mark}{json.dumps(told)}{mark}\n")
 
 
-mark, *files = sys.argv[1:]
-sys.stdout.buffer.write(mark.encode() + pickle.dumps(_read(Path(files[0]) if files else None)))
+main(*sys.argv[1:])

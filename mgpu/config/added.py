@@ -9,12 +9,11 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mgpu.config.apart import load
 from mgpu.config.model import Config, NodeConfig
 from mgpu.config.writing import beside, yaml_text
 from mgpu.core.errors import ConfigError, MgpuError, NotFound, RequestError
@@ -31,17 +30,18 @@ inventory: inventory/                   # every .yaml file there: the nodes
 OF_THE_NODE = ("hostname", "ip", "connection", "gpu_count", "devices", "gpu_type", "partition")
 OF_SSH = ("user", "port", "identity_file")
 ENTRY = "  - "
+Load = Callable[[Path], Config]
 _NODE_ID = re.compile(r'  - \{node_id: ("(?:[^"\\]|\\.)*"|[^,}\s]+)')
 
 
 @contextmanager
-def changing(config: Path) -> Iterator[Added]:
+def changing(config: Path, load: Load) -> Iterator[Added]:
     """One after the other: who comes later sees what the one before has written. Raises ConfigError, RequestError,
     OSError."""
-    descriptor = os.open(_folder(config, _load(config)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(_folder(config, _loaded(config, load)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield Added(config)
+        yield Added(config, load)
     finally:
         os.close(descriptor)
 
@@ -66,10 +66,11 @@ def unbegin(config: Path) -> None:
 class Added:
     """That file: what it holds, and a change that is undone if the configuration would not load with it."""
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, load: Load) -> None:
         """Raises ConfigError, and RequestError where there is no inventory that files can be added to."""
         self.config = config
-        loaded = _load(config)
+        self._load = load
+        loaded = _loaded(config, load)
         self.known = [] if loaded.implied else [str(node.name) for node in loaded.nodes]
         self.path = _folder(config, loaded) / FILE
         self.before = self.path.read_text("utf-8") if self.path.exists() else None
@@ -111,7 +112,7 @@ class Added:
     def _change(self, after: str | None, line: int) -> None:
         self._write(after)
         try:
-            loaded = load(self.config)
+            loaded = self._load(self.config)
         except ConfigError as error:
             self.undo()
             faults = [self._in_words_of_the_line(fault, line) for fault in error.faults]
@@ -164,7 +165,7 @@ class Added:
         beside(self.path, content, "mend its folder's permissions").replace(self.path)
 
 
-def _load(config: Path) -> Config:
+def _loaded(config: Path, load: Load) -> Config:
     try:
         return load(config)
     except ConfigError as error:

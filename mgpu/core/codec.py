@@ -21,7 +21,7 @@ _Decode = Callable[[Any], Any]
 
 
 def encode(value: Any) -> Any:
-    """A dataclass, enum, tuple or mapping as objects that JSON knows; all else unchanged."""
+    """A dataclass, enum, tuple, set, mapping or path as objects that JSON knows; all else unchanged."""
     return _encoder(value.__class__)(value)
 
 
@@ -32,11 +32,15 @@ def _encoder(kind: Any) -> Callable[[Any], Any]:
         return lambda value: value.value
     if issubclass(kind, (list, tuple)):
         return lambda value: [_encoder(item.__class__)(item) for item in value]
+    if issubclass(kind, frozenset):
+        return lambda value: sorted(_encoder(item.__class__)(item) for item in value)
     if issubclass(kind, Mapping):
         return lambda value: {key: _encoder(item.__class__)(item) for key, item in value.items()}
     if is_dataclass(kind):
         names = tuple(field.name for field in fields(kind))
         return lambda value: {name: _encoder((item := getattr(value, name)).__class__)(item) for name in names}
+    if hasattr(kind, "__fspath__"):
+        return str
     return _same
 
 
@@ -65,13 +69,18 @@ def decoder(kind: Any) -> _Decode:
         return _optional_decoder(arguments)
     if origin is tuple:
         return _tuple_decoder(arguments)
+    if origin is frozenset:
+        inner = decoder(arguments[0])
+        return lambda data: frozenset(inner(item) for item in data)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping_decoder(arguments[1])
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind
     if is_dataclass(kind):
         return _dataclass_decoder(kind)
-    if kind in (str, int, float, bool):
+    if hasattr(kind, "__fspath__"):
+        return cast(_Decode, kind)
+    if kind in (str, int, float, bool) or origin is typing.Literal:
         return _same
     raise TypeError(f"no JSON form for {kind!r}")
 

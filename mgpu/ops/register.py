@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mgpu.config import added
+from mgpu.config.apart import load
 from mgpu.core import payload as read
 from mgpu.core.errors import ConfigError, NotAllowed, RequestError
 from mgpu.core.model import NodeName
@@ -34,7 +35,7 @@ def register(context: Context, caller: Caller, payload: Mapping[str, Any]) -> Js
     name, given = _parsed(payload)
     _check_own(context, caller, given)
     try:
-        with _inventory(context) as config, added.changing(config) as file:
+        with _inventory(context) as config, added.changing(config, load) as file:
             file.add(name, given, instead=payload.get("instead") is True)
             if not file.changed and context.config.path is not None:
                 return {"node_id": name, "file": str(file.path), **_UNCHANGED}

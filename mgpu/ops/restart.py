@@ -23,14 +23,14 @@ TRIAL = """
 import sys
 from pathlib import Path
 import mgpu.daemon
-from mgpu.config.load import load
+from mgpu.config.apart import load
 from mgpu.config.policies import load_policies
-from mgpu.core.errors import ConfigError
+from mgpu.core.errors import MgpuError
 from mgpu.store import tables
 try:
     load_policies(load(Path(sys.argv[1]) if sys.argv[1] else None))
-except ConfigError as error:
-    sys.exit("; ".join(error.faults))
+except MgpuError as error:
+    sys.exit("; ".join(error.message.splitlines()))
 print(mgpu.__version__, tables.REVISION)
 """
 PACKAGE = Path(__file__).resolve().parents[1]

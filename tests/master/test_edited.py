@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 
+import pytest
+
+from mgpu.config import apart
 from mgpu.config.load import load
-from mgpu.master.edited import PERIOD_S, Edited
+from mgpu.master.edited import AGAIN_S, PERIOD_S, Edited
 
 NODE = "nodes: [{node_id: a, connection: local}]\n"
 
@@ -22,6 +26,9 @@ def test_another_meaning_is_told_until_it_is_taken_back(tmp_path: Path) -> None:
         nonlocal now
         now += PERIOD_S
         edited.look(now)
+        while edited.is_reading:
+            sleep(0.01)
+            edited.look(now)
         return edited.notice
 
     assert not look()
@@ -41,3 +48,24 @@ def test_no_file_is_never_edited() -> None:
     edited = Edited(load(None))
     edited.look(PERIOD_S)
     assert not edited.notice
+
+
+def test_what_could_not_be_read_is_no_fault_and_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = tmp_path / "cluster_config.yaml"
+    main.write_text(NODE)
+    edited = Edited(load(main))
+    main.write_text(NODE.replace("a,", "b,"))
+
+    def look(monotonic: float) -> str:
+        edited.look(monotonic)
+        while edited.is_reading:
+            sleep(0.01)
+            edited.look(monotonic)
+        return edited.notice
+
+    with monkeypatch.context() as broken:
+        for program in ("/bin/false", "/nonexistent"):
+            broken.setattr(apart.sys, "executable", program)
+            assert not look(100.0 if program == "/bin/false" else 200.0)
+    assert not look(200.0 + AGAIN_S - 1), "not at once"
+    assert "was changed since" in look(200.0 + AGAIN_S)
