@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from mgpu import clock
 from mgpu.client import http, start
 from mgpu.client.locate import Location
+from mgpu.client.lock import is_held
 from mgpu.client.websocket import WebSocket
 from mgpu.lean_typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 TRIES = 4  # of a request: the master may end, and its successor too, while we wait for the answer
+RETURNS_S = 5.0
 NAMED = "start it, or leave --master and MGPU_MASTER out to use your own"
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between tries within a patience that was given
 
@@ -129,7 +131,18 @@ class Master:
     def start(self) -> None:
         """Makes sure that a master answers. Raises NoMaster."""
         if not self._start_if_missing:
+            if self._returns():
+                return
             what = f"no master runs at {self.location.endpoint.socket_path}"
             hint = http.how_to_start_for_all(self.location.endpoint.uids)
             raise http.NoMaster(what, hint or start.how_to(self.location.state_dir))
         start.ensure(self.location)
+
+    def _returns(self) -> bool:
+        """One that lives is there again in a moment: while it takes up another configuration it has no socket."""
+        deadline = clock.monotonic() + RETURNS_S
+        while self.location.state_dir and is_held(self.location.state_dir) and clock.monotonic() < deadline:
+            if start.answers(self.location):
+                return True
+            time.sleep(start.POLL_S)
+        return False

@@ -11,6 +11,7 @@ import pytest
 
 from mgpu.client.http import Endpoint, NoMaster
 from mgpu.client.locate import Location
+from mgpu.client.lock import master_lock
 from mgpu.client.master import TRIES, Master
 
 STATUS = "/v1/status"
@@ -79,3 +80,18 @@ def test_a_named_master_is_waited_for_as_long_as_that_is_asked_for(tmp_path: Pat
         assert Master(place, patience_s=60).call("GET", STATUS) == {"job_id": 7}
     finally:
         made[0].close()
+
+
+def test_one_that_takes_up_another_configuration_is_waited_for(tmp_path: Path) -> None:
+    """Whoever does not start one (stop, status): it holds its lock all the while, and has no socket."""
+    path = tmp_path / "mgpu.sock"
+    master = Master(Location("", str(tmp_path), Endpoint(str(path), "", (os.getuid(),)), True), start_if_missing=False)
+    with pytest.raises(NoMaster, match="no master runs"):
+        master.call("GET", STATUS)
+    made: list[Mortal] = []
+    with master_lock(tmp_path):
+        threading.Timer(0.3, lambda: made.append(Mortal(path, 0))).start()
+        try:
+            assert master.call("GET", STATUS) == {"job_id": 7}
+        finally:
+            made[0].close()
