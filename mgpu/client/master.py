@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from mgpu import clock
 from mgpu.client import http, start
 from mgpu.client.locate import Location
-from mgpu.client.lock import is_held
 from mgpu.client.websocket import WebSocket
 from mgpu.lean_typing import TYPE_CHECKING, Any
 
@@ -140,6 +139,8 @@ class Master:
 
     def _returns(self) -> bool:
         """One that lives is there again in a moment: while it takes up another configuration it has no socket."""
+        from mgpu.client.lock import is_held
+
         deadline = clock.monotonic() + RETURNS_S
         while self.location.state_dir and is_held(self.location.state_dir) and clock.monotonic() < deadline:
             if start.answers(self.location):

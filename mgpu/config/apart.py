@@ -13,6 +13,7 @@ import secrets
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,19 +40,19 @@ class Reading:
         self._mark = secrets.token_hex(16)
         self._until = clock.monotonic() + LIMIT_S
         words = [] if path is None else [str(path.absolute())]
-        # files and no pipes: nobody has to read meanwhile, and what a process leaves behind keeps no end open
-        self._told, self._said = _in_memory(), _in_memory()
         try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mgpu.config", self._mark, *words],
-                cwd="/",
-                env=environment(os.environ),
-                stdout=self._told,
-                stderr=self._said,
-            )
+            with ExitStack() as made:
+                # files and no pipes: nobody has to read meanwhile, and what a process leaves behind keeps no end open
+                self._told, self._said = (made.enter_context(_in_memory()) for _ in range(2))
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "mgpu.config", self._mark, *words],
+                    cwd="/",
+                    env=environment(os.environ),
+                    stdout=self._told,
+                    stderr=self._said,
+                )
+                made.pop_all()
         except OSError as error:
-            self._told.close()
-            self._said.close()
             raise self._failed(error.strerror or str(error)) from error
 
     @property

@@ -121,9 +121,10 @@ class Listing:
         changed = self._context.store.changes.take()
         if not known:  # the last time it failed half way
             changed = None
-        self._changed = None if changed is None or self._changed is None else self._changed | changed
-        if self._changed is not None and len(self._changed) > _MOST_CHANGED:  # nobody takes them
+        if changed is None or self._changed is None or len(self._changed) > _MOST_CHANGED:  # nobody takes so many
             self._changed = None
+        else:
+            self._changed |= changed
         fresh = changed is None or bool(changed)
         if fresh:
             self._read(changed)

@@ -24,8 +24,9 @@ def submit_many(context: Context, caller: Caller, payload: Mapping[str, Any]) ->
     first: dict[str, tuple[int, str]] = {}  # of each id, where it stands first and for what
     for place, body in enumerate(bodies, 1):
         with _said_of(place, len(bodies)):
-            before, asked = first.setdefault(stored_id(body, caller), (place, asked_for(body)))
-            if asked != asked_for(body):
+            asked = asked_for(body)
+            before, known = first.setdefault(stored_id(body, caller), (place, asked))
+            if asked != known:
                 raise otherwise(body, f"is also that of job {before}, which asks for something else")
             wanted.append(new_or_known(context, caller, body))
     made = _store(context, caller, bodies, wanted)

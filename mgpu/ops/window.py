@@ -30,6 +30,7 @@ MOST_ROWS = 1000  # of one window
 MOST_SEARCH = 200  # letters
 _MOST_KEPT = 16
 _LAST = 1 << 62  # a place behind all others
+_NONE_READ: tuple[int, JobFilter | None, dict[JobId, Row]] = -1, None, {}
 _NO_PLACES: Mapping[JobId, int] = {}
 
 
@@ -76,7 +77,7 @@ class Windows:
         self._listing = listing
         self._prospects = prospects
         self._lock = threading.Lock()
-        self._ended: tuple[int, JobFilter | None, dict[JobId, Row]] = -1, None, {}
+        self._ended = _NONE_READ
         self._tallied: tuple[int, Json] = -1, {}
         # chosen and in order, as long as nothing has changed
         self._kept: dict[Any, tuple[tuple[int, Mapping[JobId, int]], list[Row]]] = {}
@@ -121,6 +122,7 @@ class Windows:
             if (before, asked) != (turn, allowed):
                 changed = self._listing.take_changed()
                 known = {} if changed is None else {row: known[row] for row in known.keys() - changed}
+                self._ended = _NONE_READ  # should reading fail, nobody tells again what has changed
                 self._ended = turn, allowed, self._read(allowed, known)
             return list(self._ended[2].values())
 

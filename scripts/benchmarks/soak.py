@@ -17,13 +17,14 @@ from threading import Event
 from time import monotonic
 
 from mgpu.client.websocket import StreamClosed, WebSocket
+from mgpu.ops.window import MOST_ROWS
 from scripts.benchmarks.cluster import Cluster
 from scripts.benchmarks.measure import Row, wait_until
 from scripts.benchmarks.probes import cpu_of
 
 STEP_S = 0.5
 SAYS_SOMETHING = "for i in 1 2 3; do echo line $i; sleep 1; done"
-ENDED, AT_ONCE = 1000, 100
+AT_ONCE = 100
 GROWTH_MIB = 2.0  # in an hour: what is within the noise of an allocator
 
 
@@ -70,7 +71,7 @@ def soak(cluster: Cluster, hours: float, every_s: float = 60.0) -> list[Row]:
 
 
 def end_some(cluster: Cluster) -> None:
-    for _ in range(ENDED // AT_ONCE):
+    for _ in range(MOST_ROWS // AT_ONCE):
         cluster.submit_many(AT_ONCE, "sh", "-c", "echo line", gpus="1")
         wait_until("the end of the first jobs", lambda: cluster.active() == 0)
 

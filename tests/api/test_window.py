@@ -212,6 +212,17 @@ def test_what_ended_is_read_again_only_where_it_changed(served: Served, monkeypa
     assert [some for some in read if some not in ([], [4])] == [[2], [3]], "and 3 for the queue"
 
 
+def test_what_changed_is_not_forgotten_where_reading_it_fails(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted(served, 1)
+    served.change_job(JobId(1), state=JobState.COMPLETED, end_time=100.0, exit_code=0)
+    assert ids(window(served, "scope=ended")) == [1]
+    served.change_job(JobId(1), detail="its output is incomplete")
+    with monkeypatch.context() as broken:
+        broken.setattr(Windows, "_read", lambda *_: 1 / 0)
+        assert served.ask("GET", "/v1/window?scope=ended")[0] == 500
+    assert window(served, "scope=ended")["jobs"][0]["detail"] == "its output is incomplete"
+
+
 @pytest.mark.parametrize("query", ["sort=colour", "offset=-1", "limit=x", "scope=all", "states=NEW"])
 def test_what_cannot_be_asked_is_refused(served: Served, query: str) -> None:
     status, answer = served.ask("GET", f"/v1/window?{query}")

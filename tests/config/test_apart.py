@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -74,6 +75,15 @@ def test_a_python_that_is_of_no_use(main: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(NotRead, match=r"cannot be read: (No such file|exit status 1|nothing was told)") as caught:
         apart.load(main)
     assert caught.value.exit_code == 69, "no fault of the file: a service is to try it again"
+
+
+def test_without_room_for_what_is_told(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", full)
+    with pytest.raises(NotRead, match="Too many open files"):
+        apart.load(main)
 
 
 def stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
