@@ -1,4 +1,4 @@
-# The runner, as job/runner.sh is.
+# The runner, as job/runner.sh is, but that it becomes the command: whoever watches over the job waits for that itself.
 
 # run GATE TOKEN SAYS DIR UUIDS ...: never comes back
 sub run {
@@ -7,7 +7,11 @@ sub run {
     onto($says, 1);
     onto(0, 3 .. 6); # so that no lease is there
     my @leases = leases($uuids);
-    my $by_shell = sub { become('run', 'mgpu-run', { TOKEN => $token, GATE => $gate }, @words) };
+    my $none = POSIX::SigSet->new;
+    my $by_shell = sub {
+        POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
+        become('run', 'mgpu-run', { TOKEN => $token, GATE => $gate }, @words);
+    };
     step($dir, "entering the working directory $workdir");
     my $notice = enter($mode, $workdir) or $by_shell->();
     step($dir, 'starting');
@@ -20,34 +24,17 @@ sub run {
     $by_shell->() if -l "$dir/stop" || grep { !in_place($_) } @leases;
     my $uptime = uptime();
     symlink int($uptime) + $limit + 1, "$dir/deadline" if $limit ne '-';
-    symlink "$$:$uptime:$notice", "$dir/started" or $by_shell->();
+    # from here on signals are meant for the command: none gets lost in our handlers
+    POSIX::sigprocmask(POSIX::SIG_SETMASK, POSIX::SigSet->new(1 .. 31));
+    symlink getppid . ":$uptime:$notice", "$dir/started" or $by_shell->();
     event($dir, "started $uptime $notice $gate");
-    my $kills = oom_kills();
     POSIX::close($_) for 5, 6;
-    # until it is the command, none that is meant for it gets lost in our handlers
-    my ($all, $none) = (POSIX::SigSet->new(1 .. 31), POSIX::SigSet->new);
-    POSIX::sigprocmask(POSIX::SIG_SETMASK, $all);
-    my $job = fork;
-    if (defined $job && !$job) {
-        $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP QUIT USR1 USR2);
-        POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
-        command($token, $tool, "$dir/script");
-    }
-    POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
-    1 while defined $job && waitpid($job, 0) < 0 && $! == POSIX::EINTR;
-    my $code = !defined $job ? 126 : $? & 127 ? 128 + ($? & 127) : $? >> 8;
-    symlink 'OOM', "$dir/stop" if $code == 137 && oom_kills() > $kills;
-    my $exit = "$code:" . uptime();
-    syswrite STDOUT, symlink($exit, "$dir/exit") ? $exit : "$exit?";
-    POSIX::_exit(0);
-}
-
-sub command {
-    my ($token, @words) = @_;
     onto(0, 1);
     $ENV{MGPU_TOKEN} = $token;
     $ENV{LC_ALL} = $given{LOCALE} if $given{LOCALE} ne '';
-    exec @words or POSIX::_exit(127);
+    $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP QUIT USR1 USR2);
+    POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
+    exec $tool, "$dir/script" or POSIX::_exit(127);
 }
 
 # all of them, locked, as [file, path]; else it ends as flock would

@@ -37,22 +37,34 @@ sub supervise {
     onto(fileno $place, 9);
     watcher('timer', $token, $dir) if $limit ne '-';
     pipe my $said, my $says or become('take_over', $name, \%env, @words);
+    my $kills = oom_kills();
     my $runner = fork;
     become('take_over', $name, \%env, @words) unless defined $runner;
     run($gate, $token, fileno $says, @words) unless $runner;
     close $says;
-    my $exit = '';
+    my $exit = ''; # of a shell that runs it; the command itself says nothing
     while (1) {
         my $size = sysread $said, $exit, 4096, length $exit;
         last if defined $size ? !$size : $! != POSIX::EINTR;
     }
-    waitpid $runner, 0;
+    1 while waitpid($runner, 0) < 0 && $! == POSIX::EINTR;
+    my $status = $?;
+    $exit = exit_of($dir, $status, $kills) if (readlink "$dir/started" || '') =~ /^$$:/;
     # of a lease that is not to be had the shell says why
-    become('take_over', $name, \%env, @words) if $? >> 8 == 75 && !-l "$dir/exit" && !-l "$dir/started";
+    become('take_over', $name, \%env, @words) if $status >> 8 == 75 && !-l "$dir/exit" && !-l "$dir/started";
     undef $place;
     POSIX::close(9);
     wind_up($dir, $token, $before, $exit) or become('wind_up_of', $name, \%env, $dir, $exit);
     POSIX::_exit(0);
+}
+
+# the exit record of a command that has ended; behind it a ? where it could not be made
+sub exit_of {
+    my ($dir, $status, $kills) = @_;
+    my $code = $status & 127 ? 128 + ($status & 127) : $status >> 8;
+    symlink 'OOM', "$dir/stop" if $code == 137 && oom_kills() > $kills;
+    my $exit = "$code:" . uptime();
+    return symlink($exit, "$dir/exit") ? $exit : "$exit?";
 }
 
 # watcher timer|reap TOKEN DIR [WORD...]: the shell's, in a session of its own

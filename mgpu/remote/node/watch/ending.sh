@@ -73,11 +73,16 @@ members() {
 }
 
 # is_tool: that process, of this $stat, comes from the supervisor, itself or by one of its subshells, and not from the runner,
-# as all of the job does. What a job leaves behind is never given to the supervisor
+# as all of the job does. What a job leaves behind is never given to the supervisor. In the quick half it is the runner too,
+# and has tools only once the command has ended and it has become a shell
 is_tool() {
   parent=${stat#* }
   parent=${parent%% *}
-  case " $runner $value" in *" $parent "*) return 1 ;; esac
+  if [ "$runner" = "$supervisor" ]; then
+    { read -r name <"/proc/$supervisor/comm"; } 2>/dev/null && [ "$name" = sh ] || return
+  else
+    case " $runner $value" in *" $parent "*) return 1 ;; esac
+  fi
   [ "$parent" = "$supervisor" ] && return
   [ "$parent" -gt 1 ] && parent_of "$parent" && [ "$parent" = "$supervisor" ]
 }
