@@ -2,7 +2,7 @@
 
 import time
 
-from mgpu.lean_typing import Protocol
+from mgpu.lean.typing import Protocol
 
 
 class Clock(Protocol):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+
+from mgpu.lean.context import suppress
 
 
 def write(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:

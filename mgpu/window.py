@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from mgpu.lean.typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections import deque
+else:
+    from _collections import deque  # all that is wanted of `collections`, and itself in C
 
 
 class Window:

@@ -10,7 +10,7 @@ from mgpu.cli.session import Session, bad_request
 from mgpu.cli.signals import Signals
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client.options import LABEL, QUIET, STATUS_FILE
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 SHOWN_LINES = 10  # of a terminal, so that one sees where one is
 INPUT = Option("-i --input", "FILE", "For a job that reads a pipe: give it this file, then its end; `all`: our stdin.")

@@ -9,7 +9,7 @@ from mgpu.cli.text import table
 from mgpu.client.http import with_query
 from mgpu.client.option import FROM_1
 from mgpu.client.zone import own_zone
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.figures import local_time
 from mgpu.wording.letters import clean
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from mgpu.cli.filters import job_number, query
 from mgpu.cli.session import Session, bad_request
@@ -11,7 +10,7 @@ from mgpu.cli.syntax import Argument
 from mgpu.cli.text import say
 from mgpu.client.http import advised
 from mgpu.exit_status import GENERAL, OF_CODE
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Mapping
 
 IDS = Argument("ids", "[ID]...", nargs="*")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ import mgpu
 from mgpu.cli.session import bad_request
 from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option, Reading, by_flag, split
 from mgpu.client.http import MasterError
+from mgpu.lean.typing import Sequence
 from mgpu.numeral import numeral
 
 

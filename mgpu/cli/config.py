@@ -11,7 +11,7 @@ from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError, NoMaster, shortened
 from mgpu.client.lock import is_held
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from mgpu.lean.typing import Iterable, Sequence
 
 FORMULA = "=+-@＝＋－＠"
 

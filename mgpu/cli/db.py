@@ -12,7 +12,7 @@ from mgpu.client import start
 from mgpu.client.http import MasterError
 from mgpu.client.lock import is_held, master_lock
 from mgpu.clock import monotonic
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.users import user_name
 from mgpu.wording.letters import clean
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 
 import mgpu
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client import http, start
-from mgpu.client.hearing import silent_for_s
 from mgpu.client.http import MasterError
 from mgpu.client.option import FROM_1
 from mgpu.client.relay import relay
-from mgpu.lean_typing import Any
+from mgpu.lean.json import dumps
+from mgpu.lean.typing import Any
 
 EXAMPLES = """
 Example, on another machine, whose ssh runs it here:
@@ -51,11 +49,13 @@ def is_heard(limit_s: int | None) -> bool:
     login = os.environ.get("SSH_CONNECTION", "")
     if limit_s is None or not login:
         return True
+    from mgpu.client.hearing import silent_for_s
+
     silent_s = silent_for_s(login)
     return silent_s is None or silent_s < limit_s
 
 
-def to_master(session: Session, may_start: bool) -> socket.socket:
+def to_master(session: Session, may_start: bool) -> http.Connection:
     """Raises MasterError."""
     location = session.location_here()
     if may_start and location.personal:
@@ -71,4 +71,4 @@ def to_master(session: Session, may_start: bool) -> socket.socket:
 
 def say_first(mark: str, told: dict[str, Any]) -> None:
     """Between line ends: what start-up files printed last may have none."""
-    os.write(1, f"\nmgpu-{mark} {json.dumps(told)}\n".encode())
+    os.write(1, f"\nmgpu-{mark} {dumps(told)}\n".encode())

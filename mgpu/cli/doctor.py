@@ -6,7 +6,7 @@ from mgpu.cli.findings import counted, lines
 from mgpu.cli.session import Session, refusal
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
 

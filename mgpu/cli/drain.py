@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mgpu.cli.refusals import print_refusals
 from mgpu.cli.session import Session, node_path, refusal
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Callable
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
 

@@ -10,7 +10,7 @@ from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say, table
 from mgpu.cli.ways import way
 from mgpu.client.http import quote
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mgpu.client.head import Head

@@ -9,7 +9,7 @@ from mgpu.cli.syntax import Option
 from mgpu.client.http import quote
 from mgpu.client.option import FROM_1
 from mgpu.client.states import written_out
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.users import user_name
 
 FILTERS = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgpu.cli.text import colourful, painted
-from mgpu.lean_typing import TYPE_CHECKING
+from mgpu.lean.typing import TYPE_CHECKING
 from mgpu.wording.letters import clean
 
 if TYPE_CHECKING:

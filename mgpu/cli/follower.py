@@ -8,10 +8,7 @@ reader of our output that went away end only the following: the job runs on, and
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
 
 from mgpu import clock
 from mgpu.cli.leave import STOPPED_FOLLOWING, Leave
@@ -22,13 +19,18 @@ from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.job_stream import Event, JobStream, Output
 from mgpu.client.master import Master
 from mgpu.client.options import seconds
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.context import suppress
+from mgpu.lean.typing import TYPE_CHECKING, Any, Mapping
 from mgpu.wording import jobs as outcome
 from mgpu.wording.figures import duration, in_local_time
 from mgpu.wording.letters import clean, cut
 
 if TYPE_CHECKING:
+    import signal
+
     from mgpu.cli.terminal import Terminal
+else:
+    import _signal as signal  # `signal` makes enumerations of all that
 
 LIMITS = ("immediate", "session_timeout", "max_wait_time", "connection_timeout", "max_consecutive_timeouts")
 SECOND_INTERRUPT_S = 1.0
@@ -253,7 +255,9 @@ class Follower:
         except MasterError as error:
             refused = [error.message]
         for text in refused:
-            self._tell(f"{signal.Signals(number).name} was not passed on: {text}")
+            from signal import Signals as Names
+
+            self._tell(f"{Names(number).name} was not passed on: {text}")
 
     def _stop(self, status: int) -> None:
         """Asks for the job's end, and goes on following until it is gone."""
@@ -356,7 +360,9 @@ class Follower:
 
     def _tell(self, text: str) -> None:
         self._clear_status()
-        with self._pty.aside() if self._pty else nullcontext():
+        if self._pty:
+            self._pty.tell(text)
+        else:
             say(text)
 
     def _clear_status(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from mgpu.cli.follower import Follower
 from mgpu.cli.given import NOTHING, Given
@@ -13,7 +12,7 @@ from mgpu.cli.signals import Signals
 from mgpu.client.http import MasterError
 from mgpu.client.job_stream import JobStream
 from mgpu.client.stdin import Stdin
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Mapping, NamedTuple
 from mgpu.wording.jobs import ACTIVE
 
 

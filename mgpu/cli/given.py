@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
 
 from mgpu.cli.session import bad_request
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Mapping, NamedTuple, Sequence
 
 NONE = "none"
 ALL = "all"

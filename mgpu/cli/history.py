@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 from mgpu import clock
 from mgpu.cli.filters import FILTERS, LIMIT, NODE, job_number, query
@@ -12,7 +11,7 @@ from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import table, terminal_columns
 from mgpu.client.http import MasterError, with_query
 from mgpu.client.zone import own_zone
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Iterator
 from mgpu.wording.figures import duration, local_time
 from mgpu.wording.jobs import ACTIVE, elapsed, ended_state, place_or_reason, shown_id, waited_for
 

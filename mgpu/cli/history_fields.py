@@ -4,11 +4,10 @@ for it."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 
 from mgpu.cli.csv_text import csv_text
 from mgpu.cli.session import bad_request
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Callable, NamedTuple, Sequence
 from mgpu.wording.figures import epoch, in_local_time
 from mgpu.wording.jobs import elapsed, ended_state, placed, shown_id, signal_of, waited_for, why
 from mgpu.wording.letters import clean, cut, width_of

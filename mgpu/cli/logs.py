@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Sequence
 
 from mgpu.cli.filters import job_number, job_path
 from mgpu.cli.session import Session, bad_request
@@ -18,7 +17,7 @@ from mgpu.client.master import Master
 from mgpu.client.option import FROM_0, FROM_1
 from mgpu.client.output import Pieces
 from mgpu.client.zone import own_zone
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Callable, NamedTuple, Sequence
 from mgpu.wording.jobs import ending
 
 MOST_FOLLOWED = 50  # at once: each has a connection of its own

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from contextlib import suppress
 
 import mgpu
 from mgpu.cli import plain
@@ -14,7 +13,8 @@ from mgpu.cli.syntax import Command, Group, Reading
 from mgpu.cli.text import say
 from mgpu.client import http
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import NoReturn
+from mgpu.lean.context import suppress
+from mgpu.lean.typing import NoReturn
 
 COMMANDS = {
     "srun": ("mgpu.cli.srun:srun", "Run a job in the foreground."),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterable, Iterator
 
 import mgpu
 from mgpu import clock
 from mgpu.cli import variables
 from mgpu.cli.main import CLI
 from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option
+from mgpu.lean.typing import Iterable, Iterator
 
 HEADER = r""".\" Made of the declarations of the commands by: mgpu completion install
 .TH {title} 1 "{date}" "mgpu {version}" "mgpu manual"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mgpu.cli.session import Session, check_name, refusal
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 
 def nodes_meant(session: Session, names: tuple[str, ...], everywhere: bool) -> list[str]:

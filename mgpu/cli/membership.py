@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from mgpu.client.option import FROM_0, PORTS
 from mgpu.config.added import Added
 from mgpu.config.added import changing as change_added
 from mgpu.config.writing import yaml_text
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Iterator, Sequence
 from mgpu.wording.letters import clean
 
 LOOKED_UP = 16  # names

@@ -12,7 +12,7 @@ from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, Group, Option, command
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.figures import count, in_local_time
 from mgpu.wording.letters import clean
 from mgpu.wording.nodes import barred, free_words

@@ -8,7 +8,7 @@ from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import colourful, painted, table, terminal_columns
 from mgpu.cli.watch import EVERY, WATCH, look
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.figures import count, duration, epoch, gib, gpu_label
 from mgpu.wording.letters import clean
 from mgpu.wording.nodes import COUNTED, barred, counts, free_words, machine_facts, planned, who

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mgpu.cli.session import Session, bad_request
 from mgpu.client.http import with_query
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 from mgpu.wording.figures import epoch
 
 if TYPE_CHECKING:

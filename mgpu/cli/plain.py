@@ -6,10 +6,8 @@ must read a plain line alike; tests/cli/test_readers.py compares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option, Reading, by_flag, split
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Mapping, Sequence
 from mgpu.numeral import numeral
 
 

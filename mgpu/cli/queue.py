@@ -9,7 +9,7 @@ from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import table
 from mgpu.cli.watch import EVERY, WATCH, look
 from mgpu.client.http import with_query
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.figures import duration, local_time
 from mgpu.wording.jobs import ACTIVE, expected_on, idle_words, place_or_reason, ran_for, shown_id
 

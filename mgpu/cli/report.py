@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from mgpu import clock
 from mgpu.cli.session import Session, bad_request
@@ -11,7 +10,7 @@ from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import table
 from mgpu.client.http import with_query
 from mgpu.client.zone import own_zone
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Sequence
 from mgpu.wording.figures import count, gib, local_time
 from mgpu.wording.jobs import idle_words, placed, shown_id
 from mgpu.wording.letters import clean

@@ -6,7 +6,7 @@ from mgpu.cli.chosen import IDS, change_chosen
 from mgpu.cli.filters import FILTERS
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Option, command
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 EXAMPLES = """
 Examples:

@@ -8,7 +8,7 @@ from mgpu.cli.session import Session, node_path
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say, table
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.figures import duration
 from mgpu.wording.letters import clean as shown
 

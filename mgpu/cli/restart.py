@@ -11,7 +11,7 @@ from mgpu.cli.syntax import command
 from mgpu.client import start
 from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.master import Master
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 RESTART_TIMEOUT_S = 60.0
 POLL_S = 0.05

@@ -7,12 +7,11 @@ import re
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 from mgpu.cli.text import terminal_columns
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Callable, Iterator
 from mgpu.wording.letters import cut, width_of
 
 # the other screen, where there is one; lines that are too long are not continued; no cursor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -13,7 +12,8 @@ from mgpu.client.locate import ELSEWHERE, SSH, SYSTEM_CONFIG, Location, find_con
 from mgpu.client.master import Master
 from mgpu.client.own_master import own_master
 from mgpu.client.place import find, patience, read_state_dir, url_of
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.json import dumps, indented
+from mgpu.lean.typing import TYPE_CHECKING, Any
 from mgpu.wording.figures import in_local_time
 from mgpu.wording.letters import clean
 
@@ -126,7 +126,7 @@ class Session:
         return self.master().call(method, path, body)
 
     def print_json(self, document: Any) -> None:
-        print(json.dumps(document, indent=2 if os.isatty(1) else None))
+        print(indented(document) if os.isatty(1) else dumps(document))
 
     def print_lines(self, lines: list[str]) -> None:
         print(in_local_time("\n".join(lines)))
@@ -134,7 +134,7 @@ class Session:
     def print_error(self, error: MasterError) -> None:
         """What and what to do, in one line; a JSON document when --json was given."""
         if self.json:
-            print(json.dumps({"error": error.as_json()}), file=sys.stderr)
+            print(dumps({"error": error.as_json()}), file=sys.stderr)
             return
         *lines, last = error.message.splitlines() or [error.code]
         for line in lines:  # a configuration's faults come one a line

@@ -10,7 +10,7 @@ from mgpu import clock
 from mgpu.cli.session import Session
 from mgpu.cli.text import say
 from mgpu.client import ship, upload
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.letters import clean
 
 SAID = 5  # lines about what stays here

@@ -8,7 +8,7 @@ from mgpu.cli.nodes import machine_lines, node_lines
 from mgpu.cli.session import Session, bad_request, node_path
 from mgpu.cli.syntax import Argument, command
 from mgpu.cli.ways import ways
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 from mgpu.wording.details import attempt_words, launcher_words, order_words, plain, shell_words, ship_words, use_words
 from mgpu.wording.figures import count, duration, local_time
 from mgpu.wording.jobs import idle_words, its_output, part_words, why

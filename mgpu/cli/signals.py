@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
 
-from mgpu.lean_typing import Any
+from mgpu.lean.context import contextmanager
+from mgpu.lean.typing import TYPE_CHECKING, Any, Iterator, Sequence
+
+if TYPE_CHECKING:
+    import signal
+    from types import FrameType
+else:
+    import _signal as signal  # `signal` makes enumerations of all that
 
 LEAVING: dict[int, str] = {signal.SIGHUP: "hung up", signal.SIGQUIT: "left"}  # the job goes on
 ENDING = (signal.SIGINT, signal.SIGTERM, *LEAVING)

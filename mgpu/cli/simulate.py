@@ -9,7 +9,7 @@ from mgpu.cli.past import past_jobs, present_nodes
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say, table
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 from mgpu.wording.figures import count, duration
 
 if TYPE_CHECKING:

@@ -7,14 +7,12 @@ A reader that does not read must not make us deaf to ^C. Pipes and terminals are
 from __future__ import annotations
 
 import os
-import re
 import select
 import stat
-from collections.abc import Callable
 
 from mgpu.cli.session import bad_request
 from mgpu.client.job_stream import STDERR, STDOUT
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Callable
 
 # An unfinished line is held back for its label until this size.
 LINE_LIMIT_B = 1 << 16
@@ -176,6 +174,10 @@ def check_pattern(pattern: str) -> None:
 def expand(pattern: str, job_id: int | str, rank: int, node: str, name: str) -> str:
     """A file name, by the same letters as on a node: %j and %A job, %a array index (0), %n and %N node, %r rank, %u our
     login, %x job name, %% a percent sign; others stay. %4j: with four digits at least."""
+    if "%" not in pattern:
+        return pattern
+    import re
+
     number = str(job_id)
     values = {"j": number, "A": number, "a": "0", "r": str(rank), "n": node, "N": node, "x": name, "%": "%"}
 

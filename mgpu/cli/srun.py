@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from mgpu.cli.follower import LIMITS
 from mgpu.cli.foreground import Part, stay
@@ -26,7 +25,7 @@ from mgpu.client.options import (
 )
 from mgpu.client.submission import Prepared
 from mgpu.client.taking_back import take_back
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Sequence
 
 EXAMPLES = """
 Examples:

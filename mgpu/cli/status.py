@@ -5,7 +5,7 @@ from __future__ import annotations
 import mgpu
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import command
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.details import plain
 from mgpu.wording.figures import duration, local_time
 from mgpu.wording.letters import clean

@@ -7,15 +7,14 @@ there is never read as the outcome of this one, also when this one is killed.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import Any
+from mgpu.lean.context import suppress
+from mgpu.lean.json import dumps, indented
+from mgpu.lean.typing import Any, Mapping, Sequence
 from mgpu.wording.jobs import ACTIVE, signal_of
 
 OF_THE_JOB = ("job_id", "state", "reason", "detail", "attempt", "submit_time", "start_time", "end_time")
@@ -62,13 +61,13 @@ class StatusFile:
 
     def _write(self, made: Mapping[str, Any]) -> None:
         """As a whole or not at all; a pipe or a device gets a line each time."""
-        text = json.dumps(made, indent=2) + "\n"
+        text = indented(made) + "\n"
         if os.path.isdir(self._path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if os.path.exists(self._path) and not stat.S_ISREG(os.stat(self._path).st_mode):
             if self.told:
                 with open(self._path, "w") as file:
-                    file.write(json.dumps(made) + "\n")
+                    file.write(dumps(made) + "\n")
             return
         place = os.path.realpath(self._path)  # a link stays one
         fresh = os.path.join(os.path.dirname(place), f".{os.path.basename(place)[:200]}.{os.urandom(6).hex()}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Words
 from mgpu.cli.text import say
@@ -12,7 +10,7 @@ from mgpu.client.command import command_of
 from mgpu.client.http import MasterError
 from mgpu.client.options import seconds
 from mgpu.client.submission import Prepared, with_place
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Mapping
 from mgpu.wording.letters import clean
 
 

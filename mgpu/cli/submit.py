@@ -6,7 +6,7 @@ from mgpu.cli.session import Session, bad_request
 from mgpu.cli.submission import prepare, send, test_only
 from mgpu.cli.syntax import Option, Words, command
 from mgpu.client.options import OF_SUBMIT, job_options
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 EXAMPLES = """
 Examples:

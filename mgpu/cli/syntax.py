@@ -3,11 +3,9 @@ the time; `click_reader` all others, for help and for what is to be said of a mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
 from mgpu.cli.session import Session, bad_request
 from mgpu.client.option import Option, by_flag
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Callable, Iterable, Mapping, Sequence
 
 __all__ = ["Option", "by_flag"]  # which commands take from here, beside what is of the command line alone
 

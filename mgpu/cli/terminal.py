@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 
 from mgpu.cli.leave import STOPPED_FOLLOWING, Leave
 from mgpu.cli.text import say
 from mgpu.client.stdin import Stdin
+from mgpu.lean.context import suppress
+from mgpu.lean.typing import Callable
 
 ESCAPE_HELP = "at the beginning of a line: ~. leaves, the job goes on; ~~ is a ~; ~? tells this"
 
@@ -81,23 +81,21 @@ class Terminal:
                 self._size = told
                 self.stdin.resize(size.lines, size.columns)
 
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """For words of our own."""
+    def tell(self, text: str) -> None:
+        """Words of our own."""
         if self._before is None:
-            yield
+            say(text)
             return
         if os.isatty(2):
             os.write(2, b"\r")
         self._set(self._before)
         try:
-            yield
+            say(text)
         finally:
             self._set(raw(self._before))
 
     def _explain(self) -> None:
-        with self.aside():
-            say(ESCAPE_HELP)
+        self.tell(ESCAPE_HELP)
 
     def _set(self, attributes: list[int | list[bytes | int]]) -> None:
         with suppress(termios.error):  # it is gone

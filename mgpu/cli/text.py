@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 
-from mgpu.lean_typing import Any
+from mgpu.lean.context import suppress
+from mgpu.lean.typing import Any, Sequence
 from mgpu.wording.figures import in_local_time
 from mgpu.wording.letters import clean, cut, width_of
 

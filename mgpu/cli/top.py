@@ -9,7 +9,7 @@ from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Option, command
 from mgpu.cli.text import say
 from mgpu.client.option import PORTS_OR_0
-from mgpu.lean_typing import TYPE_CHECKING
+from mgpu.lean.typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket

@@ -8,7 +8,7 @@ from mgpu.cli.filters import job_path
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Option, command
 from mgpu.client.zone import own_zone
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.letters import clean
 
 EXAMPLES = """

@@ -10,7 +10,7 @@ from mgpu.cli.syntax import Argument, Option, command
 from mgpu.cli.text import say
 from mgpu.client.options import STATUS_FILE
 from mgpu.client.waiting import Waiting
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 from mgpu.wording.jobs import ending, exit_status, where, why
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import gc
 from mgpu.cli.session import Session
 from mgpu.cli.syntax import Option
 from mgpu.client.option import FROM_1
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,6 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 from mgpu import clock
 from mgpu.cli.screen import Screen, can_be_drawn_on
@@ -18,7 +17,7 @@ from mgpu.cli.signals import CAUGHT, Raised, Signals
 from mgpu.cli.text import colourful
 from mgpu.client.http import UNREADABLE, MasterError
 from mgpu.client.master import Master
-from mgpu.lean_typing import Any, NoReturn
+from mgpu.lean.typing import Any, Callable, NoReturn
 from mgpu.wording.figures import duration, in_local_time
 from mgpu.wording.letters import clean
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 
 from mgpu.client.head import Head
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Sequence
 
 EXAMPLE_PORT = 8888  # Jupyter's
 

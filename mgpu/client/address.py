@@ -8,7 +8,7 @@ import socket
 
 from mgpu.client.http import MasterError
 from mgpu.endpoint import LOOPBACK, PORT, is_loopback
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import NamedTuple
 
 FORM = "https://host:port"
 _URL = re.compile(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
 
 from mgpu.client.http import bad_request
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Iterator, Mapping
 
 SCRIPT_LIMIT_B = 4 << 20
 SCRIPT_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch", ".py")

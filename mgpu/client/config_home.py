@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+
+from mgpu.lean.typing import Mapping
 
 
 def config_home(environ: Mapping[str, str]) -> str:

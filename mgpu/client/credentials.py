@@ -12,7 +12,7 @@ from mgpu.client.address import Address
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError
 from mgpu.endpoint import written
-from mgpu.lean_typing import TYPE_CHECKING
+from mgpu.lean.typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

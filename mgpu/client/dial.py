@@ -25,10 +25,10 @@ import mgpu
 from mgpu import clock
 from mgpu.client import trouble
 from mgpu.client.head import NO_MGPU, Head, begin_word, remote_command
-from mgpu.client.http import MasterError, NoMaster
+from mgpu.client.http import Connection, MasterError, NoMaster
 from mgpu.client.private import private_folder
 from mgpu.client.ready import ready
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 PATIENCE_S = 30  # of a connection, unless ssh_config or --connection-timeout says otherwise
 PATIENCE_AGAIN_S = 10  # of one that stood before: it is tried again and again
@@ -57,7 +57,7 @@ class Dialer:
         self.wake_fd = -1
         self.version = ""  # of the mgpu there, once connected
         self._one_at_a_time = _thread.allocate_lock()
-        self._idle: list[socket.socket] = []
+        self._idle: list[Connection] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._settings: dict[str, str] | None = None
         self._shared = ""  # where the first ssh lets others share its connection
@@ -70,12 +70,12 @@ class Dialer:
     def headers(self) -> dict[str, str]:
         return {}  # sshd knows who it is
 
-    def connect(self) -> socket.socket:
+    def connect(self) -> Connection:
         """A stream to the master, from those kept or by a new ssh. Raises NoMaster."""
         with self._one_at_a_time:  # the first ssh logs in, the others go through its connection
             return self._connect()
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> Connection:
         while self._idle:
             kept = self._idle.pop()
             if not ready([kept.fileno()], timeout_s=0)[0]:
@@ -96,7 +96,7 @@ class Dialer:
         self._processes.append(process)
         return ours
 
-    def keep(self, connection: socket.socket) -> None:
+    def keep(self, connection: Connection) -> None:
         self._idle.append(connection)
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ def _spawn(argv: list[str], stream: int, said: int) -> subprocess.Popen[bytes]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _first_line(connection: socket.socket, begin: str, wake_fd: int) -> str | None:
+def _first_line(connection: Connection, begin: str, wake_fd: int) -> str | None:
     """What stands behind `begin` at the start of a line, the noise before it passed over; None = the end came first.
     Raises NoMaster when `wake_fd` (-1 = none) says that this takes too long."""
     wanted = f"\n{begin} ".encode()

@@ -7,13 +7,11 @@ for clusters with Slurm. Nothing is passed over in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from mgpu.client.http import bad_request
 from mgpu.client.option import Option, by_flag
 from mgpu.client.options import OF_ONE_COMMAND, OF_SUBMIT, job_options
 from mgpu.client.slurm import OPTIONS, Said, settle
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Iterator, Mapping, NamedTuple
 
 TAGS = ("#SBATCH", "#MGPU")  # the later one counts more
 

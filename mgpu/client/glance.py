@@ -6,13 +6,10 @@ bracket left open before it, a text block, an anchor, a value that goes on in th
 
 from __future__ import annotations
 
-import re
-
-_VALUE = r"(?P<value>(?:~/|\.{0,2}/|[A-Za-z0-9])[\w./@+-]*|\"[\w./~@+ -]+\"|'[\w./~@+ -]+')"
-_IN_BLOCK = re.compile(rf"(?P<indent> +)state_dir: +{_VALUE}", re.ASCII)
-_OTHERS = r"[\w:./~@+ ,-]*"
-_IN_BRACES = re.compile(rf"master: +\{{ *(?:{_OTHERS}, *)?state_dir: +{_VALUE} *(?:,{_OTHERS})?\}}", re.ASCII)
-_PLAIN_TOP = re.compile(r"[A-Za-z_][\w-]*:(?: .*)?|- .*|---", re.ASCII)
+_WORD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+_IN_PATH = _WORD + "./@+-"
+_IN_QUOTES = _IN_PATH + "~ "
+_OTHERS = _IN_QUOTES + ":,"
 _NULLS = ("null", "Null", "NULL")
 
 
@@ -27,23 +24,65 @@ def state_dir_in(text: str) -> str | None:
     number = found[0]
     if not all(_plain(line) for line in lines[: number + 1]):
         return None
-    match = _IN_BRACES.fullmatch(lines[number])
-    if match is None:
-        match = _IN_BLOCK.fullmatch(lines[number])
-        if match is None or not _below_master(lines, number, len(match["indent"])):
-            return None
-    value = match["value"].strip("\"'")
+    value = _in_braces(lines[number]) or _in_block(lines, number)
     return None if value in _NULLS else value
+
+
+def _in_braces(line: str) -> str | None:
+    """The value in `master: {..., state_dir: VALUE, ...}`; None = it is not written so."""
+    key, _, rest = line.partition(" ")
+    rest = rest.strip(" ")
+    if key != "master:" or rest[:1] != "{" or rest[-1:] != "}":
+        return None
+    before, found, rest = rest[1:-1].partition("state_dir: ")
+    value, _, after = rest.partition(",")
+    before = before.rstrip(" ")
+    if not found or before[-1:] not in ("", ",") or not _only(before + after, _OTHERS):
+        return None
+    return _value(value.strip(" "))
+
+
+def _in_block(lines: list[str], number: int) -> str | None:
+    """The value of a line of its own below `master:`; None = it is not written so."""
+    line = lines[number].lstrip(" ")
+    indent = len(lines[number]) - len(line)
+    key, _, rest = line.partition(" ")
+    if key != "state_dir:" or not indent or not _below_master(lines, number, indent):
+        return None
+    return _value(rest.lstrip(" "))
+
+
+def _value(text: str) -> str | None:
+    """None = it is no plain path."""
+    if text[:1] in ("'", '"'):
+        inner = text[1:-1]
+        return inner if text[0] == text[-1] and inner and _only(inner, _IN_QUOTES) else None
+    if text.startswith("~/"):
+        return text if _only(text[2:], _IN_PATH) else None
+    begins = text.startswith(("/", "./", "../")) or text[:1].isalnum()
+    return text if begins and _only(text, _IN_PATH) else None
+
+
+def _only(text: str, letters: str) -> bool:
+    return not text.strip(letters)
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier()
 
 
 def _without_comment(line: str) -> str:
     """A # in quotes is cut too: what is left has an open quote then, and is not plain."""
-    return re.split(r"(?:^|(?<= ))#", line, maxsplit=1)[0].rstrip(" ")
+    return "" if line.startswith("#") else line.partition(" #")[0].rstrip(" ")
 
 
 def _plain(line: str) -> bool:
     """Nothing in it reaches into the next line, and at the margin there is a key."""
-    if line[:1] not in ("", " ") and not _PLAIN_TOP.fullmatch(line):
+    if line[:1] not in ("", " ", "-"):
+        name, colon, rest = line.partition(":")
+        if not colon or rest[:1] not in ("", " ") or not _is_name(name.replace("-", "_")):
+            return False
+    elif line[:1] == "-" and line != "---" and not line.startswith("- "):
         return False
     if any(ord(letter) < 32 or letter in "&*!?|>%`\\\x85\u2028\u2029\ufeff" for letter in line):
         return False
@@ -60,6 +99,7 @@ def _below_master(lines: list[str], number: int, indent: int) -> bool:
         depth = len(line) - len(line.lstrip(" "))
         if line and depth != indent:
             return line == "master:"
-        if line and not re.match(r" +[A-Za-z_]\w*: ", line):
+        name, _, rest = line.strip(" ").partition(":")
+        if line and (not depth or not _is_name(name) or rest[:1] != " "):
             return False
     return False

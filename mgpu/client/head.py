@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import NamedTuple
 
 FORM = "ssh://[user@]host[:port][?mgpu=PATH]"
 # Where an installation leaves its path: first its user's own master, then who installed it for all; then PATH.

@@ -6,16 +6,15 @@ connection is closed. Whoever answers must be ourselves or root, so that nobody 
 
 from __future__ import annotations
 
-import json
+import _socket  # of what `socket` adds to it nothing is needed, and that loads a third as much again as all of this
 import os
-import socket
-import struct
+import sys
 import time
-from collections.abc import Iterable
 
 import mgpu
 from mgpu import clock, exit_status
-from mgpu.lean_typing import Any, NamedTuple, Protocol
+from mgpu.lean.json import dumps, loads
+from mgpu.lean.typing import Any, Iterable, NamedTuple, Protocol
 from mgpu.numeral import numeral
 
 # A fresh probe of a slow node takes the longest; an answer that takes longer than this is no answer.
@@ -24,7 +23,9 @@ CONNECT_TIMEOUT_S = 10.0
 
 PACKED = {"Accept-Encoding": "deflate"}  # a long list is twenty times as long
 
-NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # Linux has it; elsewhere it is enough that Python ignores SIGPIPE
+NO_SIGNAL = getattr(_socket, "MSG_NOSIGNAL", 0)  # Linux has it; elsewhere it is enough that Python ignores SIGPIPE
+
+Connection = _socket.socket
 
 _OF_STATUS = {400: 2, 401: 77, 403: 77, 404: 1, 409: 2, 413: 2, 503: 69}
 
@@ -109,10 +110,10 @@ class Dialer(Protocol):
     @property
     def headers(self) -> dict[str, str]: ...
 
-    def connect(self) -> socket.socket:
+    def connect(self) -> Connection:
         """A connection that stands, perhaps one that was kept. Raises NoMaster."""
 
-    def keep(self, connection: socket.socket) -> None:
+    def keep(self, connection: Connection) -> None:
         """It was answered whole on, and can be asked again."""
 
 
@@ -140,11 +141,11 @@ class Response(NamedTuple):
         return "content-length" in self.headers and self.headers.get("connection", "").lower() != "close"
 
 
-def connect(endpoint: Endpoint) -> socket.socket:
+def connect(endpoint: Endpoint) -> Connection:
     """A connection to the master. Raises NoMaster, or MasterError when a stranger listens there."""
     if endpoint.dialer is not None:
         return endpoint.dialer.connect()
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = Connection(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.settimeout(CONNECT_TIMEOUT_S)
         _connect(connection, endpoint.socket_path)
@@ -173,7 +174,7 @@ def how_to_start_for_all(uids: tuple[int, ...]) -> str:
     return f"it is {whose}'s, for all: whoever looks after it starts it (systemctl status mgpu)"
 
 
-def _connect(connection: socket.socket, path: str) -> None:
+def _connect(connection: Connection, path: str) -> None:
     """A socket with a timeout is told EAGAIN, and not kept waiting, while more clients wait than the master's list of
     them holds: that is no missing master."""
     deadline = clock.monotonic() + CONNECT_TIMEOUT_S
@@ -186,10 +187,11 @@ def _connect(connection: socket.socket, path: str) -> None:
             time.sleep(0.02)
 
 
-def check_server(connection: socket.socket, endpoint: Endpoint) -> None:
+def check_server(connection: Connection, endpoint: Endpoint) -> None:
     """Refuses a listener that runs as somebody else. The kernel tells its uid: it cannot be forged."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _pid, uid, _gid = struct.unpack("3i", credentials)
+    # struct ucred: pid, uid, gid
+    credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    uid = int.from_bytes(credentials[4:8], sys.byteorder)
     if uid not in endpoint.uids:
         wanted = " or ".join(str(each) for each in endpoint.uids)
         raise MasterError(
@@ -217,10 +219,10 @@ def request_head(endpoint: Endpoint, method: str, path: str, version: str, extra
 class Kept(Protocol):
     """Connections to a master on this machine, for who asks it again and again (see client/kept.py)."""
 
-    def take(self) -> socket.socket | None:
+    def take(self) -> Connection | None:
         """One that stands, None = there is none."""
 
-    def keep(self, connection: socket.socket) -> None: ...
+    def keep(self, connection: Connection) -> None: ...
 
 
 def request(
@@ -232,7 +234,7 @@ def request(
     kept: Kept | None = None,
 ) -> Response:
     """One request, with `body` sent as JSON. Raises NoMaster when the answer does not come whole."""
-    payload = b"" if body is None else json.dumps(body).encode()
+    payload = b"" if body is None else dumps(body).encode()
     extra = {"Content-Type": "application/json", "Content-Length": str(len(payload))} if body is not None else PACKED
     # a way to another machine is dear, and is kept for what is asked next
     head = request_head(endpoint, method, path, "1.1" if endpoint.dialer or kept else "1.0", extra)
@@ -269,7 +271,7 @@ def exchange(
     return response
 
 
-def read_response(connection: socket.socket) -> Response:
+def read_response(connection: Connection) -> Response:
     """Reads to the end of the connection, or to Content-Length if that comes first. Raises OSError when cut short."""
     received = bytearray()
     wanted = -1
@@ -317,7 +319,7 @@ def raise_for_error(response: Response) -> None:
     if response.status < 400:
         return
     try:
-        error = json.loads(response.body)["error"]
+        error = loads(response.body)["error"]
         code, message, hint = str(error["code"]), str(error["message"]), str(error.get("hint", ""))
     except UNREADABLE:
         code, message, hint = "error", f"the master answered HTTP status {response.status}", "see its log"

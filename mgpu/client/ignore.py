@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, NamedTuple
 
 
 class _Rule(NamedTuple):

@@ -6,16 +6,15 @@ bytes that come twice are dropped, so the reader sees each byte once.
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
 
 from mgpu.client.http import UNREADABLE, MasterError, NoMaster, with_query
 from mgpu.client.master import Master
 from mgpu.client.ready import ready
 from mgpu.client.stdin import Stdin
 from mgpu.client.websocket import BINARY, StreamClosed, WebSocket
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.json import loads
+from mgpu.lean.typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 STDOUT, STDERR = 1, 2
 HEAD = struct.Struct(">BHQ")
@@ -172,7 +171,7 @@ class JobStream:
 
     def _event(self, payload: bytes) -> Event:
         try:
-            body = json.loads(payload)
+            body = loads(payload)
             name = str(body["event"])
             self._learn(name, body)
         except UNREADABLE as error:

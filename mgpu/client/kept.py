@@ -4,8 +4,8 @@ often. A command asks once or twice, and makes a new one each time."""
 from __future__ import annotations
 
 import os
-import socket
 
+from mgpu.client.http import Connection
 from mgpu.client.ready import ready
 
 MOST = 16  # idle at a time; more than ask at once in a busy program
@@ -16,10 +16,10 @@ class Kept:
     connection would take each other's answers."""
 
     def __init__(self) -> None:
-        self._idle: list[socket.socket] = []
+        self._idle: list[Connection] = []
         self._pid = os.getpid()
 
-    def take(self) -> socket.socket | None:
+    def take(self) -> Connection | None:
         if self._pid != os.getpid():
             self.close()
             self._pid = os.getpid()
@@ -32,7 +32,7 @@ class Kept:
                 return connection
             connection.close()  # the other side has closed it
 
-    def keep(self, connection: socket.socket) -> None:
+    def keep(self, connection: Connection) -> None:
         if len(self._idle) < MOST and self._pid == os.getpid():
             self._idle.append(connection)
         else:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
 
 from mgpu.client.config_home import config_home
 from mgpu.client.http import Dialer, Endpoint, MasterError
 from mgpu.client.private import private_folder
 from mgpu.file_system import file_system_of, why_unfit
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import Callable, Mapping, NamedTuple
 
 CONFIG_NAME = "cluster_config.yaml"
 SSH = "ssh://"

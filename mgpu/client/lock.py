@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 from mgpu.client.http import MasterError
+from mgpu.lean.context import contextmanager, suppress
+from mgpu.lean.typing import Iterator
 
 HANDED_ON = "MGPU_LOCK"  # the number of a descriptor: a master that runs itself anew never lets go of its lock
 

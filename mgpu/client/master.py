@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
-from contextlib import contextmanager
 
 from mgpu import clock
 from mgpu.client import http, start
 from mgpu.client.locate import Location
-from mgpu.client.websocket import WebSocket
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.context import contextmanager
+from mgpu.lean.json import loads
+from mgpu.lean.typing import TYPE_CHECKING, Any, Callable, Iterator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import TypeVar
+
+    from mgpu.client.websocket import WebSocket
 
     T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Master:
         """
         response = self.raw(method, path, body)
         try:
-            return json.loads(response.body)
+            return loads(response.body)
         except (ValueError, RecursionError) as error:
             raise http.MasterError("error", f"the master's answer to {path} is not JSON", "see its log") from error
 
@@ -120,6 +120,8 @@ class Master:
 
     def stream(self, path: str) -> WebSocket:
         """An open stream. Raises MasterError."""
+        from mgpu.client.websocket import WebSocket
+
         return WebSocket(self.location.endpoint, path)
 
     def revive(self) -> None:

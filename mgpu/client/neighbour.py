@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable
+
+from mgpu.lean.typing import Callable
 
 ESTABLISHED, LISTENING = "01", "0A"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Iterable, Sequence
 
 BOUND = 10**9  # 31 years in seconds, and more than there are jobs or lines: no clock breaks below it
 FROM_0 = range(BOUND)

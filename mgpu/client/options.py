@@ -5,11 +5,9 @@ Values stay the text that was typed: only the master reads meaning into them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from mgpu.client.http import bad_request
 from mgpu.client.option import Option
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Iterable, Mapping
 from mgpu.numeral import numeral
 
 SHIP_AROUND = "auto"  # the repository around us, else the folder that we are in

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
 
 from mgpu import clock
 from mgpu.client.http import Response, quote, with_query
 from mgpu.client.master import Master
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Iterator, Mapping
 from mgpu.numeral import numeral
 
 PIECE_B = 1 << 20

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError, bad_request
 from mgpu.client.options import OF_VARIABLES
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Mapping, NamedTuple
 
 
 class OwnConfig(NamedTuple):

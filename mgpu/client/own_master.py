@@ -7,14 +7,11 @@ go: it has to be ours.
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from mgpu.client.http import MasterError
 
-_LINE = re.compile(
-    r"^master: +(?:\"(?P<double>[^\"\\\n]+)\"|'(?P<single>[^'\n]+)'|(?P<plain>[\w/~.][^\s#]*))[ \t]*(?: #.*)?$", re.M
-)
+_LINE = r"^master: +(?:\"(?P<double>[^\"\\\n]+)\"|'(?P<single>[^'\n]+)'|(?P<plain>[\w/~.][^\s#]*))[ \t]*(?: #.*)?$"
 
 
 def own_master(folder: str) -> str | None:
@@ -31,7 +28,9 @@ def own_master(folder: str) -> str | None:
     if facts.st_uid not in (os.getuid(), 0) or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         what = f"{path} is not used: others could have written it"
         raise MasterError("not_allowed", what, f"chown it to you, and chmod go-w {path}")
-    found = _LINE.search(text.decode(errors="replace"))
+    import re  # who works on another machine waits for ssh anyway
+
+    found = re.search(_LINE, text.decode(errors="replace"), re.M)
     if found is None:
         raise MasterError(
             "bad_request", f"{path}: its master: is not plain", "write: master: ssh://user@head, or https://head:port"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-
-from mgpu.client.http import Dialer
+from mgpu.client.http import Connection, Dialer
 from mgpu.client.locate import Location
 
 
@@ -26,10 +24,10 @@ class WayOfAThread:
     def headers(self) -> dict[str, str]:
         return self._dialer.headers
 
-    def connect(self) -> socket.socket:
+    def connect(self) -> Connection:
         return self._dialer.connect()
 
-    def keep(self, connection: socket.socket) -> None:
+    def keep(self, connection: Connection) -> None:
         self._dialer.keep(connection)
 
 

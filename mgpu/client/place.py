@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
 from mgpu.client.config_home import config_home
 from mgpu.client.http import MasterError, bad_request
 from mgpu.client.locate import Location, locate
 from mgpu.client.own_master import own_master
-from mgpu.lean_typing import TYPE_CHECKING
+from mgpu.lean.json import loads
+from mgpu.lean.typing import TYPE_CHECKING, Mapping
 
 if TYPE_CHECKING:
     from mgpu.client.address import Address
@@ -46,7 +44,7 @@ def _socket_of(address: Address, environ: Mapping[str, str], config: str | None,
         return ""
     here = locate(config, state_dir, "", {**environ, "MGPU_MASTER": ""}, read_state_dir)
     try:
-        told = json.loads(request(here.endpoint, "GET", "/v1/status").body)
+        told = loads(request(here.endpoint, "GET", "/v1/status").body)
     except (MasterError, ValueError):
         return ""
     listens = str(told.get("listens") or "") if isinstance(told, dict) else ""

@@ -4,7 +4,8 @@ more open; poll() knows all, but on some systems no terminals."""
 from __future__ import annotations
 
 import select
-from collections.abc import Iterable
+
+from mgpu.lean.typing import Iterable
 
 FD_SETSIZE = 1024
 MOST_S = 2_000_000  # that poll() can count in milliseconds

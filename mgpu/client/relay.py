@@ -6,18 +6,20 @@ a thread that reads and then writes: what the other end does not take is not rea
 
 from __future__ import annotations
 
+import _socket
 import _thread
 import os
-import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+
+from mgpu.client.http import Connection
+from mgpu.lean.context import suppress
+from mgpu.lean.typing import Callable
 
 PIECE_B = 1 << 18
 LOOK_S = 5.0
 
 
-def relay(connection: socket.socket, source: int = 0, sink: int = 1, lives: Callable[[], bool] = lambda: True) -> None:
+def relay(connection: Connection, source: int = 0, sink: int = 1, lives: Callable[[], bool] = lambda: True) -> None:
     """Returns when the master has said all, or the client no longer `lives`. The master is told the end of `source`;
     what it answers then is still passed on."""
     _thread.start_new_thread(_send, (connection, source))
@@ -27,19 +29,19 @@ def relay(connection: socket.socket, source: int = 0, sink: int = 1, lives: Call
             _write(sink, data)
 
 
-def _send(connection: socket.socket, source: int) -> None:
+def _send(connection: Connection, source: int) -> None:
     with suppress(OSError):  # the master is gone: the other direction tells
         while data := os.read(source, PIECE_B):
             connection.sendall(data)
     with suppress(OSError):
-        connection.shutdown(socket.SHUT_WR)
+        connection.shutdown(_socket.SHUT_WR)
 
 
-def _watch(connection: socket.socket, lives: Callable[[], bool]) -> None:
+def _watch(connection: Connection, lives: Callable[[], bool]) -> None:
     while lives():
         time.sleep(LOOK_S)
     with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(_socket.SHUT_RDWR)
 
 
 def _write(sink: int, data: bytes) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, NamedTuple
 
 MARK = "# Written by `mgpu service install systemd`"
 STATE = "# state directory: "

@@ -13,12 +13,11 @@ import os
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
 
 from mgpu.client import git
 from mgpu.client.http import MasterError
 from mgpu.client.ignore import Ignore
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Iterable, Iterator, NamedTuple
 
 IGNORE_FILE = b".mgpuignore"
 NEVER = (b".git", b".hg", b".svn")

@@ -6,12 +6,10 @@ all options of sbatch with what becomes of each, and a test tries them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-
 from mgpu.client.http import bad_request
 from mgpu.client.option import Option
 from mgpu.client.options import from_script
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Callable, Collection, Mapping, NamedTuple
 
 
 class Said(NamedTuple):

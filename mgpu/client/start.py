@@ -10,13 +10,13 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 from mgpu import clock
 from mgpu.client.http import MasterError, NoMaster, request
 from mgpu.client.locate import Location
 from mgpu.client.service import COMING, Unit, unit_of
+from mgpu.lean.context import contextmanager, suppress
+from mgpu.lean.typing import Iterator
 
 START_TIMEOUT_S = 60.0
 POLL_S = 0.02

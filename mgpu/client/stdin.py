@@ -6,13 +6,12 @@ the master has may be lost with it, so it is kept, and sent again to the next on
 
 from __future__ import annotations
 
-import json
 import os
 import struct
-from collections.abc import Callable, Iterator
 
 from mgpu.client.websocket import BINARY, TEXT
-from mgpu.lean_typing import Any
+from mgpu.lean.json import dumps
+from mgpu.lean.typing import Any, Callable, Iterator
 from mgpu.window import Window
 
 HEAD = struct.Struct(">BI")  # 0, attempt
@@ -91,13 +90,13 @@ class Stdin:
             return
         if self._size and not self._size_sent:
             self._size_sent = True
-            yield TEXT, json.dumps({"stdin": "size", "rows": self._size[0], "columns": self._size[1]}).encode()
+            yield TEXT, dumps({"stdin": "size", "rows": self._size[0], "columns": self._size[1]}).encode()
         while piece := self._kept.read(self._sent, PIECE_B):
             self._sent += len(piece)
             yield BINARY, HEAD.pack(0, self._attempt) + piece
         if self._ended and not self._end_sent:
             self._end_sent = True
-            yield TEXT, json.dumps({"stdin": "end", "attempt": self._attempt}).encode()
+            yield TEXT, dumps({"stdin": "end", "attempt": self._attempt}).encode()
 
     def _give_no_more(self, here: int) -> None:
         self._ended = True

@@ -6,7 +6,6 @@ What is said of it comes as notices: only a front end knows where to say them.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from mgpu.client.command import surprises
 from mgpu.client.http import MasterError, bad_request
@@ -14,7 +13,7 @@ from mgpu.client.options import KEYS, SHIP_AROUND, WIRE_KEYS, FromScript, resolv
 from mgpu.client.own_config import load_own_config
 from mgpu.client.surroundings import NO_EXPORT, exported, virtual_env, working_directory
 from mgpu.client.zone import own_zone
-from mgpu.lean_typing import TYPE_CHECKING, Any, NamedTuple
+from mgpu.lean.typing import TYPE_CHECKING, Any, Mapping, NamedTuple
 
 if TYPE_CHECKING:
     from mgpu.client.ship import Shipment

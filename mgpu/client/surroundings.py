@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from mgpu.client.http import bad_request
+from mgpu.lean.typing import Mapping
 
 # What describes this login or this machine, and would be wrong on another. --export PATH still sends it.
 NOT_IN_ALL = {

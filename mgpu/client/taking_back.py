@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from mgpu.client import http
-from mgpu.lean_typing import Any
+from mgpu.lean.json import loads
+from mgpu.lean.typing import Any
 
 
 def take_back(endpoint: http.Endpoint, body: dict[str, Any]) -> bool:
@@ -15,7 +15,7 @@ def take_back(endpoint: http.Endpoint, body: dict[str, Any]) -> bool:
     try:
         answer = http.request(endpoint, "POST", "/v1/jobs", body)
         http.raise_for_error(answer)
-        made = json.loads(answer.body)
+        made = loads(answer.body)
         if body.get("key") and not made.get("created"):
             return False
         cancel = {"request_id": os.urandom(16).hex(), "ids": [made["job_id"]]}

@@ -14,10 +14,10 @@ from mgpu import clock
 from mgpu.client import neighbour
 from mgpu.client.address import Address
 from mgpu.client.credentials import find_pin, find_token
-from mgpu.client.http import NoMaster
+from mgpu.client.http import Connection, NoMaster
 from mgpu.client.ready import ready
 from mgpu.endpoint import fingerprint
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ssl
@@ -41,7 +41,7 @@ class Dialer:
         self.wake_fd = -1
         self.pinned = False  # the certificate is the one that was trusted here
         self._token = ""
-        self._idle: list[socket.socket] = []
+        self._idle: list[Connection] = []
         self._stood = False
 
     @property
@@ -54,7 +54,7 @@ class Dialer:
         self._token = self._token or find_token(self.address, os.environ)
         return {"Authorization": f"Bearer {self._token}"}
 
-    def connect(self) -> socket.socket:
+    def connect(self) -> Connection:
         """Raises NoMaster; MasterError without a token."""
         self.headers  # noqa: B018  (first, so that nobody is reached in vain)
         while (kept := self._kept()) is not None:
@@ -71,14 +71,14 @@ class Dialer:
         self._stood = True
         return connection
 
-    def _kept(self) -> socket.socket | None:
+    def _kept(self) -> Connection | None:
         """Threads take them side by side."""
         try:
             return self._idle.pop()
         except IndexError:
             return None
 
-    def keep(self, connection: socket.socket) -> None:
+    def keep(self, connection: Connection) -> None:
         self._idle.append(connection)
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ def fetch_certificate(address: Address) -> bytes:
         return secured.getpeercert(binary_form=True) or b""
 
 
-def _stands(connection: socket.socket) -> bool:
+def _stands(connection: Connection) -> bool:
     """Whether the other side has not closed it. What TLS itself has to say is read by this, and is no sign of it."""
     connection.setblocking(False)
     try:

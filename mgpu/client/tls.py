@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 RECORD_B = 1 << 14  # no more goes into one piece
 

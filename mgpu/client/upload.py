@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from mgpu.client import http, ship
 from mgpu.client.master import Master
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any, Iterator
 
 PIECE_B = 1 << 18
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mgpu import clock
 from mgpu.client.http import NoMaster, quote, with_query
-from mgpu.lean_typing import TYPE_CHECKING, Any
+from mgpu.lean.typing import TYPE_CHECKING, Any
 from mgpu.wording.jobs import ACTIVE
 
 if TYPE_CHECKING:

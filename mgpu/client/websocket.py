@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 from mgpu.client import http
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.numeral import numeral
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10

@@ -51,13 +51,15 @@ class Master:
         """As the client does, with less patience."""
         endpoint = self.place.endpoint
         head = http.request_head(endpoint, "GET", path, "1.0", {})
-        with http.connect(endpoint) as connection:
+        connection = http.connect(endpoint)
+        try:
             connection.settimeout(ANSWER_S)
-            try:
-                connection.sendall(head)
-                response = http.read_response(connection)
-            except OSError as error:
-                raise http.MasterError("error", f"it does not answer: {error}") from error
+            connection.sendall(head)
+            response = http.read_response(connection)
+        except OSError as error:
+            raise http.MasterError("error", f"it does not answer: {error}") from error
+        finally:
+            connection.close()
         http.raise_for_error(response)
         try:
             return json.loads(response.body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.figures import count, duration, gib, local_time
 from mgpu.wording.jobs import placed
 

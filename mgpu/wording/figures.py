@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Sequence
 
 
 def epoch(text: str | None) -> float | None:

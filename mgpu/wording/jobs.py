@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any, Iterable
 from mgpu.wording.figures import count, epoch, gpu_label, local_time, ranges, roughly, short_time
 from mgpu.wording.letters import clean
 

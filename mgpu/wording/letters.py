@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 
 
 def clean(value: Any) -> str:

@@ -45,7 +45,8 @@ def test_it_explains_itself() -> None:
     assert told == ["help"]
 
 
-def test_the_terminal_is_raw_while_its_keys_are_the_job_s() -> None:
+def test_the_terminal_is_raw_while_its_keys_are_the_job_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[str, object]] = []
     ours, theirs = os.openpty()
     before = termios.tcgetattr(theirs)
     terminal = Terminal(theirs, "")
@@ -54,8 +55,9 @@ def test_the_terminal_is_raw_while_its_keys_are_the_job_s() -> None:
     _, oflag, _, lflag, *_ = termios.tcgetattr(theirs)
     assert not oflag & termios.OPOST
     assert not lflag & (termios.ECHO | termios.ICANON | termios.ISIG)
-    with terminal.aside():
-        assert termios.tcgetattr(theirs) == before
+    monkeypatch.setattr("mgpu.cli.terminal.say", lambda text: said.append((text, termios.tcgetattr(theirs))))
+    terminal.tell("words")
+    assert said == [("words", before)]
     assert termios.tcgetattr(theirs) != before
     terminal.leave()
     terminal.leave()
@@ -68,7 +70,6 @@ def test_a_stderr_that_is_a_file_gets_our_words_alone(capfd: pytest.CaptureFixtu
     _, slave = os.openpty()
     terminal = Terminal(slave, "24x80")
     terminal.enter()
-    with terminal.aside():
-        os.write(2, b"words")
-    assert capfd.readouterr().err == "words"
+    terminal.tell("words")
+    assert capfd.readouterr().err == "mgpu: words\n"
     terminal.leave()

@@ -6,7 +6,7 @@ import sys
 
 from mgpu.cli.session import Session, bad_request
 from mgpu.cli.syntax import Argument, Group, Option, Words, command
-from mgpu.lean_typing import TYPE_CHECKING
+from mgpu.lean.typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mgpu.cli.completion.offers import Offer

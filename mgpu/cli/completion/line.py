@@ -6,7 +6,7 @@ shell run what stands in it.
 
 from __future__ import annotations
 
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import NamedTuple
 
 BLANK = " \t\n"
 OPERATORS = "|&;()<>"

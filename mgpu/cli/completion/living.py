@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 from _signal import SIG_DFL, SIGALRM, setitimer, signal  # type: ignore[import-not-found]  # `signal` is slow
-from collections.abc import Iterable
 
 from mgpu.cli.completion.offers import Ask
 from mgpu.cli.completion.values import GPU_TYPES, JOBS, NODES, PARTITIONS, USERS
 from mgpu.cli.session import Session
 from mgpu.client.http import UNREADABLE, MasterError
-from mgpu.lean_typing import Any, NoReturn
+from mgpu.lean.typing import Any, Iterable, NoReturn
 
 PATIENCE_S = 2.0
 MOST = 200  # jobs of each kind, the newest

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-
 from mgpu.cli.completion.values import COMMANDS, FILES, FOLDERS, FREE, JOBS, NODES, SIGNALS, Value, value_of
 from mgpu.cli.syntax import GLOBAL_OPTIONS, Argument, Command, Group, Option, by_flag, last_option
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import TYPE_CHECKING, Any, Callable, Iterable, NamedTuple, Sequence
 
 # of jobs, those that ended too
 LOOK_BACK = {"history", "logs", "requeue", "show", "wait", "why"}
@@ -31,7 +29,8 @@ class Offer(NamedTuple):
     prefix: str = ""
 
 
-Names = Callable[[Ask], Iterable[tuple[str, str]]]
+if TYPE_CHECKING:
+    Names = Callable[[Ask], Iterable[tuple[str, str]]]
 
 
 class _Line:

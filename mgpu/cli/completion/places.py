@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import pkgutil
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
 
 from mgpu.client.http import MasterError
+from mgpu.lean.typing import Iterable, Iterator, Mapping
 
 MARK = "mgpu completion install"  # in the first lines of each
 MARKED_B = 400

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgpu.cli.syntax import Argument, Option
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import NamedTuple
 
 # what a shell knows itself
 FILES, FOLDERS, COMMANDS = "files", "folders", "commands"

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
 
 from mgpu.cli.main import main
-from mgpu.lean_typing import NoReturn
+from mgpu.lean.typing import Mapping, NoReturn, Sequence
 
 
 def run_client() -> NoReturn:

@@ -3,11 +3,10 @@ mgpu_queue, have the nodes under the jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mgpu.cli.main import ALIASES, COMMANDS
 from mgpu.cli.older.defaults import behind_command
 from mgpu.cli.syntax import GLOBAL_OPTIONS, Group, by_flag
+from mgpu.lean.typing import Sequence
 
 EXAMPLES = """
 Examples:

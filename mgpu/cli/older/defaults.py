@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from mgpu.cli.main import ALIASES
 from mgpu.cli.syntax import GLOBAL_OPTIONS, by_flag
 from mgpu.client.older import DEFAULTS
+from mgpu.lean.typing import Mapping, Sequence
 
 FOLLOWING = ("srun", "submit")
 

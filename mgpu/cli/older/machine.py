@@ -7,9 +7,8 @@ import ipaddress
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
 
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, Iterator, NamedTuple
 
 SMI_TIMEOUT_S = 30.0
 SMI = ["nvidia-smi", "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]

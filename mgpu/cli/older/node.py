@@ -17,7 +17,7 @@ from mgpu.client.http import MasterError, NoMaster
 from mgpu.client.option import FROM_0, PORTS
 from mgpu.client.place import patience
 from mgpu.endpoint import boot_id, is_loopback
-from mgpu.lean_typing import Any, NamedTuple
+from mgpu.lean.typing import Any, NamedTuple
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean
 

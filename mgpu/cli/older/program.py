@@ -7,7 +7,7 @@ import sys
 
 from mgpu.cli import older
 from mgpu.cli.main import main
-from mgpu.lean_typing import NoReturn
+from mgpu.lean.typing import NoReturn
 
 NAMES = {
     "mgpu_master": older.run_master,

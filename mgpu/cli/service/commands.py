@@ -14,7 +14,7 @@ from mgpu.cli.text import say
 from mgpu.client import service as units
 from mgpu.client import start
 from mgpu.client.http import MasterError
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.wording.letters import clean
 
 KINDS = ("systemd", "cron")

@@ -12,7 +12,7 @@ import subprocess
 from mgpu.cli.service.master_line import MasterLine
 from mgpu.client.http import MasterError
 from mgpu.client.start import log_path
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import NamedTuple
 
 LONGEST = 990  # bytes of a line; some take no more than a thousand
 PATIENCE_S = 60

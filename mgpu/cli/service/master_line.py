@@ -8,7 +8,7 @@ import sys
 
 from mgpu.cli.session import Session, bad_request
 from mgpu.client.locate import Location
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import NamedTuple
 from mgpu.whereabouts import search_path
 
 

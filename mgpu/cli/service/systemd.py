@@ -23,7 +23,7 @@ from mgpu.client.http import MasterError
 from mgpu.client.locate import config_here
 from mgpu.client.lock import is_held
 from mgpu.client.service import PREFIX, Unit
-from mgpu.lean_typing import Any
+from mgpu.lean.typing import Any
 from mgpu.users import user_name
 from mgpu.whereabouts import search_path
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mgpu.cli.service.master_line import MasterLine
 from mgpu.client.service import MARK, STATE
-from mgpu.lean_typing import NamedTuple
+from mgpu.lean.typing import NamedTuple
 
 STATE_ROOT = "/var/lib/"
 READ_ONLY = ("/usr/", "/etc/", "/boot/", "/efi/")  # by ProtectSystem=full

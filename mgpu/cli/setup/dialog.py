@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from mgpu.config.load import load
 from mgpu.config.sshhosts import user_config
 from mgpu.core.errors import ConfigError
 from mgpu.core.hostlist import fold
+from mgpu.lean.typing import Sequence
 from mgpu.wording.letters import clean
 
 OWN_KNOWN_HOSTS = "known_hosts"  # the master's, in the state directory

@@ -6,12 +6,12 @@ What ssh or a node said goes into comments alone, and never with a line break in
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mgpu.cli.setup.hosts import Host, how, where
 from mgpu.config.writing import yaml_text as text
 from mgpu.core.hostlist import expand, fold
+from mgpu.lean.typing import Mapping, Sequence
 from mgpu.wording.figures import count
 from mgpu.wording.letters import clean, cut
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mgpu.cli.session import bad_request, refusal
@@ -15,6 +14,7 @@ from mgpu.config.sshhosts import look_up, named_hosts, user_config
 from mgpu.config.values import NAME
 from mgpu.core.errors import ConfigError, RequestError
 from mgpu.core.hostlist import expand, fold
+from mgpu.lean.typing import Iterable, Sequence
 from mgpu.wording.letters import cut
 
 LOCAL = "localhost"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from mgpu.cli.setup.hosts import Host
 from mgpu.cli.setup.key import IDENTITY_FILE, install
 from mgpu.cli.text import say
 from mgpu.client.http import MasterError, NoMaster
+from mgpu.lean.typing import Callable, Iterator, Sequence
 from mgpu.wording.figures import count, epoch
 from mgpu.wording.letters import clean
 
