@@ -47,8 +47,8 @@ class Workbench:
     """One node: start jobs on it by key, look, and leave nothing behind."""
 
     def __init__(self, folder: Path, kind: str) -> None:
-        self._quick = kind == QUICK
-        self.shell = shell = "dash" if self._quick else kind
+        self.quick = kind == QUICK
+        self.shell = shell = "dash" if self.quick else kind
         self.folder = folder
         self.home = folder / "account"
         self.bin = folder / "bin"
@@ -61,11 +61,13 @@ class Workbench:
         self._sessions: list[NodeSession] = []
         self.session = self.login()
         self.runner = ShellRunner(self.session)
+        if self.quick:
+            self.place("1.1").parent.mkdir(parents=True)  # else a node's first job is the shell's
 
     def login(self, run_dir: str = "") -> NodeSession:
         run_dir = run_dir or str(self.folder / "run")
         connection = ShellConnection(self.environ, self.bin / "sh")
-        self._sessions.append(NodeSession(lambda: connection, ("db", "node001", run_dir), 30.0, quick=self._quick))
+        self._sessions.append(NodeSession(lambda: connection, ("db", "node001", run_dir), 30.0, quick=self.quick))
         return self._sessions[-1]
 
     def devices(self, count: int) -> list[DeviceUuid]:
@@ -139,14 +141,25 @@ class Workbench:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each test of the node's half under one of the kinds, always the same; under all of them when thorough."""
-    if "bench" in metafunc.fixturenames:
-        turn = crc32(metafunc.function.__name__.encode()) % len(KINDS)
-        kinds = KINDS if metafunc.config.getoption("thorough") else KINDS[turn : turn + 1]
-        metafunc.parametrize("bench", kinds, indirect=True)
+    for fixture, kinds in (("bench", KINDS), ("shell_bench", SHELLS)):
+        if fixture in metafunc.fixturenames:
+            turn = crc32(metafunc.function.__name__.encode()) % len(kinds)
+            chosen = kinds if metafunc.config.getoption("thorough") else kinds[turn : turn + 1]
+            metafunc.parametrize(fixture, chosen, indirect=True)
 
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workbench]:
+    made = Workbench(tmp_path, request.param)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def shell_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workbench]:
+    """For what holds only where supervisor and runner are two."""
     made = Workbench(tmp_path, request.param)
     try:
         yield made

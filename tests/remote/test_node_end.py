@@ -284,25 +284,25 @@ def test_a_killed_supervisor_is_an_orphaned_job(bench: Workbench, mark: str) -> 
     assert bench.run("3.1", "echo", uuids) == "0"
 
 
-def test_a_job_that_ends_well_without_its_supervisor_keeps_its_code(bench: Workbench) -> None:
-    bench.start("1.1", f"while [ ! -e {bench.folder}/go ]; do sleep 0.05; done; exit 7")
-    bench.wait("1.1", "started")
-    os.kill(int(bench.wait("1.1", "pid").split(":")[0]), signal.SIGKILL)
-    (bench.folder / "go").touch()
-    assert bench.wait("1.1", "exit").startswith("7:")
-    assert bench.record("1.1", "clean") is None
-    bench.stop("1.1", reason="ORPHANED")
-    assert bench.exit_of("1.1") == "7"
+def test_a_job_that_ends_well_without_its_supervisor_keeps_its_code(shell_bench: Workbench) -> None:
+    shell_bench.start("1.1", f"while [ ! -e {shell_bench.folder}/go ]; do sleep 0.05; done; exit 7")
+    shell_bench.wait("1.1", "started")
+    os.kill(int(shell_bench.wait("1.1", "pid").split(":")[0]), signal.SIGKILL)
+    (shell_bench.folder / "go").touch()
+    assert shell_bench.wait("1.1", "exit").startswith("7:")
+    assert shell_bench.record("1.1", "clean") is None
+    shell_bench.stop("1.1", reason="ORPHANED")
+    assert shell_bench.exit_of("1.1") == "7"
 
 
-def test_a_killed_runner_ends_the_job(bench: Workbench, mark: str) -> None:
-    bench.start("1.1", f"sleep {mark}")
-    runner = int(bench.wait("1.1", "started").split(":")[0])
+def test_a_killed_runner_ends_the_job(shell_bench: Workbench, mark: str) -> None:
+    shell_bench.start("1.1", f"sleep {mark}")
+    runner = int(shell_bench.wait("1.1", "started").split(":")[0])
     wait_until(lambda: bool(living(mark)))
     os.kill(runner, signal.SIGKILL)
-    assert bench.exit_of("1.1") == "fail:supervisor:the job's supervising shell was killed"
+    assert shell_bench.exit_of("1.1") == "fail:supervisor:the job's supervising shell was killed"
     assert living(mark) == []
-    *_, last = news_of(part_of("1.1"), bench.tokens["1.1"], bench.answer("1.1"))
+    *_, last = news_of(part_of("1.1"), shell_bench.tokens["1.1"], shell_bench.answer("1.1"))
     assert (last.event, last.failure) == (PartEvent.EXITED, FailureClass.SUPERVISOR)
 
 

@@ -70,9 +70,9 @@ def test_who_looks_into_the_run_directory_is_none_of_its_processes(bench: Workbe
             looker.kill()
 
 
-def test_how_many_numbers_there_are_is_read_whole(bench: Workbench, mark: str) -> None:
+def test_how_many_numbers_there_are_is_read_whole(shell_bench: Workbench, mark: str) -> None:
     """Who reads that file byte by byte, as a shell does, is told its first digit alone."""
-    bench.start("1.1", f"exec sleep {mark}")
-    supervisor = bench.wait("1.1", "pid").split(":")[0]
+    shell_bench.start("1.1", f"exec sleep {mark}")
+    supervisor = shell_bench.wait("1.1", "pid").split(":")[0]
     given = Path(f"/proc/{supervisor}/environ").read_bytes().split(b"\0")
     assert b"MGPU_MOST=" + Path("/proc/sys/kernel/pid_max").read_bytes().strip() in given

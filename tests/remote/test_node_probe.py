@@ -23,10 +23,10 @@ def stand_in(bench: Workbench, text: str) -> Path:
     return path
 
 
-def test_a_probe_brings_everything_home(bench: Workbench) -> None:
-    bench.start("1.1", "sleep 1000")
-    started = bench.wait("1.1", "started")
-    pid = int(started.split(":")[0])
+def test_a_probe_brings_everything_home(bench: Workbench, mark: str) -> None:
+    bench.start("1.1", f"exec sleep {mark}")
+    wait_until(lambda: bool(living(mark)))
+    (pid,) = living(mark)
     path = stand_in(
         bench,
         f"""case $* in

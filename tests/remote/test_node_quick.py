@@ -20,7 +20,6 @@ WHO_WATCHES = "tr '\\0' ' ' </proc/$PPID/cmdline"
 @pytest.fixture
 def perl_bench(tmp_path: Path) -> Iterator[Workbench]:
     made = Workbench(tmp_path, QUICK)
-    made.place("1.1").parent.mkdir(parents=True)  # the first job of a node is the shell's
     try:
         yield made
     finally:
@@ -106,6 +105,30 @@ def test_after_it_was_killed_another_one_starts_jobs(perl_bench: Workbench, mark
     assert by_whom(perl_bench, "2.1") == "mgpu-job-2.1"
     assert living(mark)
     assert perl_bench.stop("1.1") == ("ok", "stopping")
+    assert perl_bench.exit_of("1.1") == "143"
+
+
+def test_who_watches_is_one_process_and_its_end_is_the_jobs(perl_bench: Workbench, mark: str) -> None:
+    perl_bench.start("1.1", f"exec sleep {mark}")
+    supervisor = perl_bench.wait("1.1", "pid").partition(":")[0]
+    assert perl_bench.wait("1.1", "started").partition(":")[0] == supervisor
+    wait_until(lambda: bool(living(mark)))
+    os.kill(int(supervisor), signal.SIGKILL)
+    wait_until(lambda: not perl_bench.look("1.1").alive)
+    assert living(mark)
+    assert perl_bench.stop("1.1", reason="ORPHANED") == ("ok", "stopping")
+    assert perl_bench.exit_of("1.1") == "fail:supervisor:the job's supervising shell was killed"
+    assert living(mark) == []
+
+
+def test_all_that_descends_from_who_watches_is_the_jobs(perl_bench: Workbench, mark: str) -> None:
+    """By that a stop and a signal know whom to tell; the timer, which it starts too, is none of them."""
+    perl_bench.start("1.1", f"sleep {mark}; sleep {mark}", time_limit_s=600)
+    wait_until(lambda: bool(living(mark)) and perl_bench.place("1.1").joinpath("timer").is_symlink())
+    supervisor = perl_bench.wait("1.1", "started").partition(":")[0]
+    (shell,) = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    assert Path(f"/proc/{shell}/task/{shell}/children").read_text().split() == [str(pid) for pid in living(mark)]
+    perl_bench.runner.signal("1.1", perl_bench.tokens["1.1"], "B:15")
     assert perl_bench.exit_of("1.1") == "143"
 
 

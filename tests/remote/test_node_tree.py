@@ -122,7 +122,7 @@ def test_one_that_is_cut_on_its_way_is_not_there(bench: Workbench) -> None:
 
 
 def test_a_node_that_cannot_keep_it_says_so_and_goes_on(bench: Workbench) -> None:
-    kept(bench).parent.mkdir(parents=True)
+    kept(bench).parent.mkdir(parents=True, exist_ok=True)
     kept(bench).write_text("in the way")
     refused = bench.runner.send_tree(DIGEST, Sent(packed({"data": os.urandom(300_000)})).source)
     assert refused == Refusal(

@@ -28,6 +28,7 @@ sub run {
     POSIX::sigprocmask(POSIX::SIG_SETMASK, POSIX::SigSet->new(1 .. 31));
     symlink getppid . ":$uptime:$notice", "$dir/started" or $by_shell->();
     event($dir, "started $uptime $notice $gate");
+    syswrite STDOUT, '=';
     POSIX::close($_) for 5, 6;
     onto(0, 1);
     $ENV{MGPU_TOKEN} = $token;

@@ -42,14 +42,16 @@ sub supervise {
     become('take_over', $name, \%env, @words) unless defined $runner;
     run($gate, $token, fileno $says, @words) unless $runner;
     close $says;
-    my $exit = ''; # of a shell that runs it; the command itself says nothing
+    my $exit = ''; # `=`: it has become the command; else the exit that a shell in its place tells
     while (1) {
         my $size = sysread $said, $exit, 4096, length $exit;
         last if defined $size ? !$size : $! != POSIX::EINTR;
     }
     1 while waitpid($runner, 0) < 0 && $! == POSIX::EINTR;
     my $status = $?;
-    $exit = exit_of($dir, $status, $kills) if (readlink "$dir/started" || '') =~ /^$$:/;
+    # somebody removed our directory, and there is another one for what is left: of that we say nothing
+    POSIX::_exit(0) if (readlink "$dir/pid" // "$gate:$token") ne "$gate:$token";
+    $exit = exit_of($dir, $status, $kills) if $exit eq '=';
     # of a lease that is not to be had the shell says why
     become('take_over', $name, \%env, @words) if $status >> 8 == 75 && !-l "$dir/exit" && !-l "$dir/started";
     undef $place;
@@ -67,12 +69,17 @@ sub exit_of {
     return symlink($exit, "$dir/exit") ? $exit : "$exit?";
 }
 
-# watcher timer|reap TOKEN DIR [WORD...]: the shell's, in a session of its own
+# watcher timer|reap TOKEN DIR [WORD...]: the shell's, in a session of its own, and nobody's child: those of a supervisor are
+# the job's
 sub watcher {
     my ($function, $token, @words) = @_;
     defined(my $child = fork) or return;
-    return if $child;
+    if ($child) {
+        waitpid $child, 0;
+        return;
+    }
     $SIG{CHLD} = 'DEFAULT';
+    POSIX::_exit(0) if fork;
     open my $null, '+<', '/dev/null' or POSIX::_exit(1);
     onto(fileno $null, 0 .. 2);
     POSIX::close(9);
