@@ -8,7 +8,7 @@ import random
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import chain
 
@@ -152,7 +152,7 @@ def test_who_can_unpack_gets_it_packed(served: Served) -> None:
     served.submit("a" * 8)
     plain = http.Response(200, {}, b"")
     for headers, packed in (("", False), ("Accept-Encoding: deflate\r\n", True)):
-        with http.connect(served.endpoint) as connection:
+        with closing(http.connect(served.endpoint)) as connection:
             connection.sendall(f"GET /v1/jobs HTTP/1.0\r\nHost: mgpu\r\n{headers}\r\n".encode())
             answer = http.read_response(connection)
         assert (answer.headers.get("content-encoding") == "deflate") is packed

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,7 +194,7 @@ def test_what_is_not_there_or_not_json_is_one_line(served):
     assert served.ask("GET", "/v1/jobs/17")[1]["error"]["message"] == "there is no job 17"
     assert served.ask("GET", "/v1/jobs/x")[0] == 400
     assert served.ask("POST", "/v1/jobs", [1])[1]["error"]["message"] == "the body must be a JSON object"
-    with http.connect(served.endpoint) as connection:
+    with closing(http.connect(served.endpoint)) as connection:
         body = b"[" * 100_000
         head = f"POST /v1/jobs HTTP/1.1\r\nHost: mgpu\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)

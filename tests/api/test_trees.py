@@ -119,7 +119,7 @@ def test_a_directory_elsewhere_does_not_go_with_it(served: Served) -> None:
 def test_one_who_leaves_in_the_middle_leaves_nothing(served: Served) -> None:
     digest = digest_of(tar_of())
     head = lean.request_head(served.endpoint, "PUT", f"/v1/trees/{digest}", "1.0", {"Content-Length": "1000000"})
-    with lean.connect(served.endpoint) as connection:
+    with closing(lean.connect(served.endpoint)) as connection:
         connection.sendall(head + gzip.compress(tar_of())[:20])
     served.restart()
     assert [path.name for path in served.context.trees._root.rglob("*") if path.is_file()] == []
