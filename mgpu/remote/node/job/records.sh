@@ -10,7 +10,7 @@
 #   reaper   -> PID:TICKS             the process that ends the job, where one was needed
 #   ready    -> UPTIME                prepared and waiting for `go` (several nodes)
 #   go       -> run|abort             made by whoever comes first
-#   started  -> PID:UPTIME:NOTICE     the shell that runs the job; NOTICE `home` = the wanted directory is not here
+#   started  -> PID:UPTIME:NOTICE     whose child the command is; NOTICE `home` = the wanted directory is not here
 #                                     (an empty file of that name: it took too long, and never begins)
 #   deadline -> UPTIME                re-read by the timer, so that the limit can be moved; whole seconds, rounded up
 #   signal   -> [B:]NUMBER@SECONDS    to be sent so long before the deadline; B: to the job's first process alone

@@ -26,7 +26,8 @@ sub run {
     symlink int($uptime) + $limit + 1, "$dir/deadline" if $limit ne '-';
     # from here on signals are meant for the command: none gets lost in our handlers
     POSIX::sigprocmask(POSIX::SIG_SETMASK, POSIX::SigSet->new(1 .. 31));
-    symlink getppid . ":$uptime:$notice", "$dir/started" or $by_shell->();
+    my ($supervisor) = split /:/, $gate; # not getppid: if that was killed just now it is init
+    symlink "$supervisor:$uptime:$notice", "$dir/started" or $by_shell->();
     event($dir, "started $uptime $notice $gate");
     syswrite STDOUT, '=';
     POSIX::close($_) for 5, 6;
