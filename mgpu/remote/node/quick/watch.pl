@@ -1,4 +1,4 @@
-# The supervisor, as watch/supervisor.sh is.
+# The supervisor, as watch/supervisor.sh is; it also waits for the command and writes down its exit, as the runner does there.
 
 # goes on as a shell, at this function; `env` are what it is given besides, and which of what was given here
 sub become {
