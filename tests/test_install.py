@@ -99,7 +99,7 @@ def test_again_it_upgrades_in_place(head: Head) -> None:
     assert done.stdout.splitlines() == [
         f"mgpu 7.7 is installed in {head.prefix}",
         "a master that runs takes it up with: mgpu restart",
-        "try: mgpu nodes; for Tab and man: mgpu completion install",
+        f"its commands are linked in {head.home}/.local/bin; try: mgpu nodes; for Tab and man: mgpu completion install",
     ]
     assert not any("-m venv" in call for call in head.calls)
 

@@ -23,7 +23,7 @@ from mgpu.wording.jobs import ending
 MOST_FOLLOWED = 50  # at once: each has a connection of its own
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
 TAIL = Option("-n --tail", "N", "Begin N lines before the end, of each rank, stdout and stderr.", whole=FROM_0)
-RANK = Option("--rank", "R", "Of this rank alone.", whole=FROM_0)
+RANK = Option("--rank", "R", "Of this rank of a node alone.", whole=FROM_0)
 EXAMPLES = """
 Examples:
   mgpu logs 17                what there is: stdout on stdout, stderr on stderr
@@ -65,7 +65,7 @@ class Interrupted(Exception):
     RANK,
     Option("--stderr", "", "The stderr alone, on our stdout.", key="only_stderr"),
     Option("--attempt", "K", "Of this attempt (default: the last).", whole=FROM_1),
-    Option("-l --label", "", "Begin each line with its rank; of several jobs, with job and rank."),
+    Option("-l --label", "", "Begin each line with the rank of its node; of several jobs, with job and rank."),
     has_json=False,
     examples=EXAMPLES,
 )

@@ -30,7 +30,7 @@ from mgpu.lean.typing import Any, Sequence
 EXAMPLES = """
 Examples:
   mgpu srun -G 2 python train.py --lr 0.1
-  mgpu srun -w gpu01 --gpu-ids 0,1 -- nvidia-smi
+  mgpu srun -w gpu01 --gpu-ids 0,1 -- python train.py
   mgpu srun -G 1 sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'
   mgpu srun -G 1 --pty bash
   zcat data.gz | mgpu srun -G 1 python read.py

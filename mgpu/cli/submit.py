@@ -12,6 +12,7 @@ EXAMPLES = """
 Examples:
   mgpu submit -G 2 train.sh --lr 0.1        a script and its arguments
   mgpu submit 'cd run7 && make train'       one word, no file: a command line
+  make-script | mgpu submit -G 1            a script on stdin
   mgpu submit -w gpu01 -- python train.py   the program's words, byte for byte
   mgpu submit -a 0-99%4 -G 1 sweep.sh       100 tasks, 4 at once:
                                             $MGPU_ARRAY_INDEX says which
@@ -33,8 +34,9 @@ def slurms_options() -> list[Option]:
 def submit(session: Session, /, words: Words, **given: Any) -> int:
     """Queue a job and print its number.
 
-    COMMAND is a script if it names a file here; else one word is a shell's command line and several are a program and
-    its arguments. After -- the words are always a program and its arguments. Options end at the first other word.
+    COMMAND is a script if it names a file here, or, left out or -, if one comes on stdin; else one word is a shell's
+    command line and several are a program and its arguments. After -- the words are always a program and its arguments.
+    Options end at the first other word.
 
     A script may hold options itself, in #MGPU and #SBATCH lines before its first command; the command line counts more.
     Options of Slurm's sbatch are understood, or refused, as docs/slurm-options.md tells.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from mgpu.client.http import bad_request
@@ -28,6 +29,8 @@ def command_of(words: list[str], dashed: bool, kind: str, given: Mapping[str, An
         return {"form": "shell", "words": [given["wrap"]]}
     if given.get("each_line"):
         return lines(given["each_line"])
+    if kind != "srun" and not dashed and (words[:1] == ["-"] or (not words and _is_piped())):
+        return piped(words[1:])
     if not words:
         name = "srun" if kind == "srun" else "submit"
         raise bad_request(f"no command: what should {name} run?", f"mgpu {name} --help")
@@ -44,8 +47,25 @@ def batch_command(words: list[str]) -> dict[str, Any]:
         with open(words[0], "rb") as file:
             content = file.read(SCRIPT_LIMIT_B + 1)
         if b"\0" not in content:  # a program is not a script: its path is run on the node
-            return script(words, content)
+            return script(words[0], words[1:], content)
     return {"form": "shell", "words": words} if len(words) == 1 and not os.path.isfile(words[0]) else argv(words)
+
+
+def _is_piped() -> bool:
+    """Whether somebody's words come on stdin, and not merely nothing, or a terminal."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
+
+
+def piped(arguments: list[str]) -> dict[str, Any]:
+    """The script on stdin, as sbatch takes one."""
+    content = sys.stdin.buffer.read(SCRIPT_LIMIT_B + 1)
+    if not content.strip():
+        raise bad_request("no command, and no script on stdin", "mgpu submit --help")
+    return script("stdin", arguments, content)
 
 
 def lines(name: str) -> dict[str, Any]:
@@ -61,13 +81,13 @@ def lines(name: str) -> dict[str, Any]:
     return {"form": "lines", "words": [], "script": content.decode(errors="surrogateescape"), "script_name": shown}
 
 
-def script(words: list[str], content: bytes) -> dict[str, Any]:
-    name = os.path.basename(words[0])
+def script(path: str, arguments: list[str], content: bytes) -> dict[str, Any]:
+    name = os.path.basename(path)
     if len(content) > SCRIPT_LIMIT_B:
-        raise bad_request(f"{words[0]} is over 4 MiB", "a script should be smaller: let it call a program")
+        raise bad_request(f"{path} is over 4 MiB", "a script should be smaller: let it call a program")
     if name.endswith(".py") and not content.startswith(b"#!"):
         raise bad_request(
-            f"{words[0]} has no #! line, so a shell would run it", f"add one, or: mgpu submit -- python {words[0]}"
+            f"{path} has no #! line, so a shell would run it", f"add one, or: mgpu submit -- python {path}"
         )
     text = content.decode(errors="surrogateescape")
-    return {"form": "script", "words": words[1:], "script": text, "script_name": name}
+    return {"form": "script", "words": arguments, "script": text, "script_name": name}

@@ -35,7 +35,7 @@ PROCESSES = [
     Option(
         "--tasks-per-node --ntasks-per-node",
         "N",
-        "COMMAND N times on each node, side by side, each with a rank of its own.",
+        "COMMAND N times on each node, side by side, each with a rank of its own; -n N: so many in all.",
     ),
 ]
 CARE = [
@@ -91,11 +91,11 @@ SURROUNDINGS = [
 ]
 QUIET = Option("-Q --quiet", "", "Say nothing but errors on stderr.")
 STATUS_FILE = Option("--status-file", "FILE", "Write how it ended to FILE, as JSON.")
-LABEL = Option("-l --label", "", "Begin each line of output with its rank.")
+LABEL = Option("-l --label", "", "Begin each line of output with the rank of its node.")
 FOLLOWING = [
     QUIET,
     LABEL,
-    Option("--rank", "R", "Show the output of this rank alone."),
+    Option("--rank", "R", "Show the output of this rank of a node alone."),
     STATUS_FILE,
     Option("--session-timeout", "S", "Stop following after S seconds in all."),
     Option("--max-wait-time", "S", "Stop following after S seconds without output."),

@@ -40,7 +40,8 @@ def run_master() -> NoReturn:
 def run_node() -> NoReturn:
     from mgpu.cli.older.node import mgpu_node
 
-    main(None, mgpu_node)
+    # it changes the cluster: not for who only wants to see what it takes
+    main(None if sys.argv[1:] else ["--help"], mgpu_node)
 
 
 def _with_defaults(words: Sequence[str]) -> list[str]:
