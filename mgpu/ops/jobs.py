@@ -124,7 +124,7 @@ def show_job(context: Context, caller: Caller, named: Reference, ways: bool = Fa
     if ways and job.state is JobState.RUNNING:
         shown["logins"] = logins(context, parts)
     shown["use"] = render.use(uses) if uses else None
-    shown |= {"mail_type": job.spec.mail_type, "mail_user": job.spec.mail_user}
+    shown |= {"mail_type": job.spec.mail_type, "mail_user": job.spec.mail_user, **render.places(job)}
     shown["attempts"] = [render.attempt(attempt, parts) for attempt, parts in attempts]
     if job.is_array:
         shown["tasks"] = array.counted(job, tasks)

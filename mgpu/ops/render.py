@@ -85,6 +85,12 @@ def job(value: Job, parts: Sequence[Part], wait: Wait | None = None) -> Json:
     }
 
 
+def places(value: Job) -> Json:
+    """Where it runs and writes, as it was said. Not where that is on a node that has no such directory."""
+    spec = value.spec
+    return {"submit_dir": spec.submit_dir, "chdir": spec.chdir, "output": spec.output, "error": spec.error}
+
+
 def _failed_rank(value: Job, parts: Sequence[Part]) -> int | None:
     """Of several, the one whose exit code the job has. A limit or a cancellation ends all of them: it is no rank's."""
     return decisive(parts).rank if len(parts) > 1 and value.state is JobState.FAILED and value.exit_code else None

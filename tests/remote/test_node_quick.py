@@ -108,6 +108,28 @@ def test_after_it_was_killed_another_one_starts_jobs(perl_bench: Workbench, mark
     assert perl_bench.exit_of("1.1") == "143"
 
 
+@pytest.mark.parametrize("number", sorted(set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP}))
+def test_it_hears_no_signal_that_can_be_held_back(perl_bench: Workbench, number: int) -> None:
+    assert perl_bench.run("1.1", f"kill -{number} $PPID; exit 7") == "7"
+
+
+SHOW = """env; umask; pwd; grep flags /proc/self/fdinfo/0; grep -E '^Sig(Blk|Ign)' /proc/self/status
+readlink /proc/self/fd/[0-8] || :"""
+
+
+def test_a_job_sees_what_it_sees_under_the_shell(perl_bench: Workbench, tmp_path: Path) -> None:
+    (tmp_path / "shell").mkdir()
+    shell_bench = Workbench(tmp_path / "shell", "dash")
+    told = []
+    for bench in (shell_bench, perl_bench):
+        assert bench.run("1.1", SHOW, time_limit_s=60) == "0"
+        text = bench.output("1.1").decode().replace(str(bench.folder), "").replace(bench.tokens["1.1"], "")
+        told.append({line for line in text.splitlines() if not line.startswith(("OLDPWD=", "_=", "SHLVL="))})
+    shell_bench.close()
+    assert told[0] == told[1]
+    assert {line.partition("=")[0] for line in told[0] if line.startswith("MGPU_")} == {"MGPU_TOKEN"}
+
+
 def test_who_watches_is_one_process_and_its_end_is_the_jobs(perl_bench: Workbench, mark: str) -> None:
     perl_bench.start("1.1", f"exec sleep {mark}")
     supervisor = perl_bench.wait("1.1", "pid").partition(":")[0]

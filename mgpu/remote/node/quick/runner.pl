@@ -7,11 +7,7 @@ sub run {
     onto($says, 1);
     onto(0, 3 .. 6); # so that no lease is there
     my @leases = leases($uuids);
-    my $none = POSIX::SigSet->new;
-    my $by_shell = sub {
-        POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
-        become('run', 'mgpu-run', { TOKEN => $token, GATE => $gate }, @words);
-    };
+    my $by_shell = sub { become('run', 'mgpu-run', { TOKEN => $token, GATE => $gate }, @words) };
     step($dir, "entering the working directory $workdir");
     my $notice = enter($mode, $workdir) or $by_shell->();
     step($dir, 'starting');
@@ -24,18 +20,16 @@ sub run {
     $by_shell->() if -l "$dir/stop" || grep { !in_place($_) } @leases;
     my $uptime = uptime();
     symlink int($uptime) + $limit + 1, "$dir/deadline" if $limit ne '-';
-    # from here on signals are meant for the command: none gets lost in our handlers
-    POSIX::sigprocmask(POSIX::SIG_SETMASK, POSIX::SigSet->new(1 .. 31));
     my ($supervisor) = split /:/, $gate; # not getppid: if that was killed just now it is init
     symlink "$supervisor:$uptime:$notice", "$dir/started" or $by_shell->();
+    symlink $uptime, "$dir/told" if -l "$dir/stop"; # its TERM may wait for us already
     event($dir, "started $uptime $notice $gate");
     syswrite STDOUT, '=';
     POSIX::close($_) for 5, 6;
     onto(0, 1);
     $ENV{MGPU_TOKEN} = $token;
     $ENV{LC_ALL} = $given{LOCALE} if $given{LOCALE} ne '';
-    $SIG{$_} = 'DEFAULT' for qw(TERM INT HUP QUIT USR1 USR2);
-    POSIX::sigprocmask(POSIX::SIG_SETMASK, $none);
+    signals_blocked(); # what came since `started` is meant for the command
     exec $tool, "$dir/script" or POSIX::_exit(127);
 }
 

@@ -7,6 +7,8 @@ sub become {
     $ENV{"MGPU_$_"} = $values{$_} for keys %values;
     delete $ENV{MGPU_STREAMS};
     $ENV{LC_ALL} = 'C';
+    $SIG{$_} = sub { } for qw(TERM INT HUP QUIT USR1 USR2); # what came meanwhile is not for the shell
+    signals_blocked();
     exec 'sh', '-c', "eval \"\$MGPU_P;\$MGPU_WATCH\"; $function \"\$@\"", $name, @words or POSIX::_exit(127);
 }
 
@@ -15,16 +17,25 @@ sub onto {
     POSIX::dup2($from, $_) for @to;
 }
 
+sub signals_blocked { POSIX::sigprocmask(POSIX::SIG_SETMASK, POSIX::SigSet->new(@_)) }
+
+# stdin is empty, and what is said is for nobody
+sub without_streams {
+    open my $nothing, '<', '/dev/null' or POSIX::_exit(1);
+    open my $nowhere, '>', '/dev/null' or POSIX::_exit(1);
+    onto(fileno $nothing, 0);
+    onto(fileno $nowhere, 1, 2);
+}
+
 sub supervise {
     my ($key, $token, $straight, @words) = @_;
     my ($dir, $limit) = @words[0, 8];
     my $name = "mgpu-job-$key";
     my %env = (TOKEN => $token);
     $SIG{CHLD} = 'DEFAULT';
-    $SIG{$_} = sub { } for qw(TERM INT HUP QUIT USR1 USR2);
+    signals_blocked(1 .. 31); # whatever a job sends to its parent, or to all of its group
     POSIX::setsid();
-    open my $null, '+<', '/dev/null' or POSIX::_exit(1);
-    onto(fileno $null, 0 .. 2);
+    without_streams();
     $0 = $name;
     become('supervise', $name, \%env, @words) unless $straight;
 
@@ -49,8 +60,6 @@ sub supervise {
     }
     1 while waitpid($runner, 0) < 0 && $! == POSIX::EINTR;
     my $status = $?;
-    # somebody removed our directory, and there is another one for what is left: of that we say nothing
-    POSIX::_exit(0) if (readlink "$dir/pid" // "$gate:$token") ne "$gate:$token";
     $exit = exit_of($dir, $status, $kills) if $exit eq '=';
     # of a lease that is not to be had the shell says why
     become('take_over', $name, \%env, @words) if $status >> 8 == 75 && !-l "$dir/exit" && !-l "$dir/started";
@@ -80,8 +89,7 @@ sub watcher {
     }
     $SIG{CHLD} = 'DEFAULT';
     POSIX::_exit(0) if fork;
-    open my $null, '+<', '/dev/null' or POSIX::_exit(1);
-    onto(fileno $null, 0 .. 2);
+    without_streams();
     POSIX::close(9);
     POSIX::setsid();
     become("tools; $function", "mgpu-$function", { KEY => $token }, @words);

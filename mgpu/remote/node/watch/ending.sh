@@ -157,6 +157,9 @@ reap() {
     [ -L "$dir/started" ] && begun=1
     members "$leader"
     [ -z "$value" ] && [ -z "$leader" ] && break
+    # a job may have stopped those that watch over it
+    # shellcheck disable=SC2086
+    [ -n "$value" ] || kill -CONT $keep 2>/dev/null
     uptime_now
     # before the first signal that may reach the command: an exit that is recorded without it is the command's own
     [ -z "$value" ] || [ ! -L "$dir/started" ] || [ -L "$dir/exit" ] || [ -L "$dir/told" ] || record told "$uptime"
