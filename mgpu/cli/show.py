@@ -21,7 +21,7 @@ EXAMPLES = """
 Examples:
   mgpu show job 17             or only: mgpu show 17
   mgpu show 20_4               a task of an array
-  mgpu show node gpu01 --json
+  mgpu show node gpu01 --json  or only: mgpu show gpu01
 """
 TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended"}
 
@@ -29,8 +29,8 @@ TIMES = {"submit_time": "submitted", "start_time": "started", "end_time": "ended
 @command(Argument("kind", "job|node"), Argument("name", "ID|NAME", "?"), examples=EXAMPLES)
 def show(session: Session, /, kind: str, name: str | None) -> None:
     """Show all about a job or a node."""
-    if name is None and kind[:1].isdigit():
-        kind, name = "job", kind
+    if name is None and kind not in ("job", "node"):
+        kind, name = "job" if kind[:1].isdigit() else "node", kind
     if name is None or kind not in ("job", "node"):
         asked = " ".join(filter(None, ("show", kind, name)))
         raise bad_request(f"{asked}: of what?", "mgpu show job ID, or mgpu show node NAME")

@@ -18,7 +18,19 @@ from mgpu.store.filters import JobFilter
 
 _NAMES_ALONE: Json = {"command": [], "detail": "", "dependency": "", "device_trouble": []}
 _NOBODY: Json = {"name": "", "user": "", "account": "", "stop": "", "held": ""}
-_OF_OTHERS = ("mail_type", "mail_user", "ship", "logins", "order", "sooner", "holders", "submit_dir", "chdir", "output", "error")
+_OF_OTHERS = (
+    "mail_type",
+    "mail_user",
+    "ship",
+    "logins",
+    "order",
+    "sooner",
+    "holders",
+    "submit_dir",
+    "chdir",
+    "output",
+    "error",
+)
 
 
 class Owned(Protocol):

@@ -41,7 +41,7 @@ def bring_into_force(context: Context, caller: Caller, path: Path | None, all_no
         raise CannotReload("\n".join(error.faults), "the old configuration stays in force") from error
     before = {node.name: node for node in context.config.nodes}
     after = {node.name: node for node in fresh.nodes}
-    if (gone := _all_gone(context.config, fresh)) and not all_nodes:
+    if (gone := _all_gone(context.config, fresh)) and not all_nodes and _any_was_seen(context):
         hint = "if that is meant: mgpu config reload --yes; the old configuration stays in force"
         raise CannotReload(f"none of the nodes would be left: {gone}", hint)
     _check(context, fresh, {str(name) for name in before.keys() - after.keys()})
@@ -65,6 +65,13 @@ def _all_gone(before: Config, after: Config) -> str:
     if before.implied or set(names) & {str(node.name) for node in after.nodes}:
         return ""
     return fold(names)
+
+
+def _any_was_seen(context: Context) -> bool:
+    """What was never reached is no loss: somebody is still at writing the first inventory."""
+    with context.store.read() as reader:
+        stored = [reader.node(node.name) for node in context.config.nodes]
+    return any(node.last_seen is not None for node in stored if node is not None)
 
 
 def _check(context: Context, fresh: Config, removed: set[str]) -> None:

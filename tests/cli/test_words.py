@@ -304,6 +304,7 @@ BAD = [
     ),
     (["show", "job", "x1"], "mgpu: 'x1' is not a job's number: mgpu queue shows them\n"),
     (["show", "x", "1"], "mgpu: show x 1: of what? mgpu show job ID, or mgpu show node NAME\n"),
+    (["show", "job"], "mgpu: show job: of what? mgpu show job ID, or mgpu show node NAME\n"),
     (["show", "node"], "mgpu: show node: of what? mgpu show job ID, or mgpu show node NAME\n"),
     (["node", "trust"], "mgpu: which node? name one; --all means all of the inventory\n"),
     (

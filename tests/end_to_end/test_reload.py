@@ -91,6 +91,15 @@ def test_that_no_node_is_left_must_be_meant(lab: Lab, make_cluster: ClusterMaker
     until("the way back", lambda: "added node001" in cluster("config", "reload", check=False).out)
 
 
+def test_nodes_that_were_never_reached_are_no_loss(lab: Lab, make_cluster: ClusterMaker) -> None:
+    cluster = make_cluster(lab, config=QUICK)
+    text = cluster.config_path.read_text()
+    cluster.config_path.write_text("nodes: [{node_id: typo, ip: 192.0.2.1}]\n")
+    cluster("nodes")
+    cluster.config_path.write_text(text)
+    assert "added node001, node002; removed typo" in cluster("config", "reload").out
+
+
 def test_many_reloads_at_once(lab: Lab, make_cluster: ClusterMaker) -> None:
     cluster = make_cluster(lab, config=QUICK)
     cluster("nodes")
