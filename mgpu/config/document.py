@@ -7,7 +7,7 @@ and `null` are None. A key given twice is a fault; what it holds the second time
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,14 +94,24 @@ def _compose(text: str, document: Document) -> Any:
     except yaml.MarkedYAMLError as error:
         marks = [mark for mark in (error.problem_mark, error.context_mark) if mark]
         place = Place(document.file, marks[0].line + 1, marks[0].column + 1) if marks else document.place(())
-        what = ": ".join(part for part in (error.context, error.problem) if part)
-        document.faults.append(Fault(place, "", f"not YAML: {what}"))
         lines = text.splitlines(keepends=True)
+        document.faults.append(Fault(place, "", f"not YAML: {_what(error, lines)}"))
         starts = _starts(lines[: 1 + min([mark.line for mark in marks], default=0)])
     for start in starts[: -MAX_CUTS - 1 : -1]:
         with suppress(yaml.YAMLError):
             return yaml.compose("".join(lines[:start]), Loader=_LOADER)
     return None
+
+
+def _what(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> str:
+    """In the parser's words, with the line where what is not complete began."""
+    mark, began = error.problem_mark, error.context_mark
+    if mark and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t":
+        return "a tab cannot indent: take blanks"
+    context = error.context
+    if context and mark and began and began.line != mark.line:
+        context += f" (line {began.line + 1})"
+    return ": ".join(part for part in (context, error.problem) if part)
 
 
 def _starts(lines: list[str]) -> list[int]:

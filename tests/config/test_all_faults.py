@@ -210,10 +210,10 @@ def test_any_of_them_make_the_union(wrong: tuple[Wrong, ...]) -> None:
         ("inventory: ~nobody-of-that-name/x\ncluster: {nmae: x}\n", ["1:12: inventory: '~nobody-of-that-name/x': there is no such user", "2:11: cluster.nmae: unknown key 'nmae' - did you mean 'name'?"]),
         ('inventory: "a\\0b"\n', ["1:12: inventory: must be a path: a NUL byte cannot be part of one"]),
         # --- not YAML: what stands above is checked, as far as it is whole
-        ("cluster: {nmae: x}\nnodes:\n  - node_id: -a\n  - hostname: b\n    devices: [0\n  - node_id: c\nretries: {max: x}\n", ["1:11: cluster.nmae: unknown key 'nmae' - did you mean 'name'?", f"3:14: nodes.0.node_id: '-a' is no name: {ALL_NAMES}", "6:12: not YAML: while parsing a flow sequence: did not find expected ',' or ']'"]),
+        ("cluster: {nmae: x}\nnodes:\n  - node_id: -a\n  - hostname: b\n    devices: [0\n  - node_id: c\nretries: {max: x}\n", ["1:11: cluster.nmae: unknown key 'nmae' - did you mean 'name'?", f"3:14: nodes.0.node_id: '-a' is no name: {ALL_NAMES}", "6:12: not YAML: while parsing a flow sequence (line 5): did not find expected ',' or ']'"]),
         ('retries: {max: x}\nnodes:\n- devices:\n  - 0\n   bad: 1\n- node_id: "a\n', ["1:16: retries.max: must be a whole number, not 'x'", "5:7: not YAML: mapping values are not allowed in this context"]),
-        ('retries: {max: x}\ncluster:\n  name: "lab\nmaster:\n  mode: "personal"\n', ["1:16: retries.max: must be a whole number, not 'x'", "5:10: not YAML: while parsing a block mapping: did not find expected key"]),
-        ('retries: {max: x}\ncluster:\n  name: "lab\nmaster:\n  x: 1\n', ["1:16: retries.max: must be a whole number, not 'x'", "6:1: not YAML: while scanning a quoted scalar: found unexpected end of stream"]),
+        ('retries: {max: x}\ncluster:\n  name: "lab\nmaster:\n  mode: "personal"\n', ["1:16: retries.max: must be a whole number, not 'x'", "5:10: not YAML: while parsing a block mapping (line 3): did not find expected key"]),
+        ('retries: {max: x}\ncluster:\n  name: "lab\nmaster:\n  x: 1\n', ["1:16: retries.max: must be a whole number, not 'x'", "6:1: not YAML: while scanning a quoted scalar (line 3): found unexpected end of stream"]),
         ("nodes: [{node_id: a, partition: b}]\npartitions:\n  b: {}\n  c: {\n", ["5:1: not YAML: while parsing a flow node: did not find expected node content"]),
         # --- a fault of the defaults is one, however many nodes they serve
         ("defaults: {devices: [0, 5], gpu_count: 4}\nnodes: [{node_id: 'n[1-3]'}, {node_id: b}]\n", ["1:21: defaults.devices: device 5 is not there: gpu_count 4, and they start at 0"]),

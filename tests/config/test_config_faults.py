@@ -39,10 +39,10 @@ NAME_RULE = "letters, digits and . _ - only, at most 63"
     ("text", "lines"),
     [
         # --- not YAML
-        ("a: [1\n", ["2:1: not YAML: while parsing a flow sequence: did not find expected ',' or ']'"]),
-        ("cluster:\n\tname: x\n", ["2:1: not YAML: while scanning for the next token: found character that cannot start any token"]),
+        ("a: [1\n", ["2:1: not YAML: while parsing a flow sequence (line 1): did not find expected ',' or ']'"]),
+        ("cluster:\n\tname: x\n", ["2:1: not YAML: a tab cannot indent: take blanks"]),
         ("a: *x\n", ["1:4: not YAML: found undefined alias"]),
-        ("{}\n---\n{}\n", ["2:1: not YAML: expected a single document in the stream: but found another document"]),
+        ("{}\n---\n{}\n", ["2:1: not YAML: expected a single document in the stream (line 1): but found another document"]),
         (b"cluster:\n  name: \xff\n", ["2:1: not UTF-8 text"]),
         ("- a\n", ["1:1: must be a mapping (key: value)"]),
         # --- YAML's traps
