@@ -17,6 +17,12 @@ def surprises(named: str, command: Mapping[str, Any]) -> Iterator[str]:
     """What a submission does not mean, though it looks so. `named`: its first word."""
     if command["form"] == "shell" and named.endswith(SCRIPT_ENDINGS) and not named.split()[1:]:
         yield f"{named} is no file here: it is run as a shell command line on the node"
+    words = command["words"]
+    if command["form"] == "argv" and len(words) == 1 and " " in words[0].strip():
+        from shlex import quote
+
+        word = quote(words[0])
+        yield f"{word} is taken for the name of one program; as a command line it is: sh -c {word}"
 
 
 def command_of(words: list[str], dashed: bool, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:

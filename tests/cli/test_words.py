@@ -155,6 +155,12 @@ def test_what_a_submission_does_not_mean(peer: Peer, mgpu: Callable, words: list
     assert mgpu("submit", "--", *words) == (0, "Submitted job 17\n", "")
 
 
+def test_one_word_with_blanks_is_one_program(peer: Peer, mgpu: Callable) -> None:
+    told = "mgpu: 'echo \"a b\"' is taken for the name of one program; as a command line it is: sh -c 'echo \"a b\"'\n"
+    assert mgpu("submit", "--", 'echo "a b"') == (0, "Submitted job 17\n", told)
+    assert mgpu("submit", 'echo "a b"') == (0, "Submitted job 17\n", "")
+
+
 def test_the_whole_submission(peer: Peer, mgpu: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIRTUAL_ENV", "/venv")
     given = ["-G", "2", "-w", "gpu[1-2]", "-t", "1:30:00", "--no-requeue", "-o", "%j.out", "--export", "A=1,HOME"]
