@@ -71,7 +71,7 @@ def test_what_show_tells_of_it(cluster: Cluster, repository: Path) -> None:
     assert cluster.output(job_id) == "two\n"
     ship = cluster.job(job_id)["ship"]
     assert (ship["commit"], ship["dirty"], ship["files"]) == (commit, True, 3)
-    assert f"shipped    commit {commit[:10]} with changes: 3 files, " in cluster("show", job_id).out
+    assert f"shipped commit {commit[:10]} with changes: 3 files, " in " ".join(cluster("show", job_id).out.split())
     again = cluster("requeue", job_id)
     assert again.code == 0
     until("it ran again", lambda: cluster.job(job_id)["attempt"] == 2 and cluster.job(job_id)["state"] == "COMPLETED")
