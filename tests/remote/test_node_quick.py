@@ -55,11 +55,11 @@ SETTINGS = ["-CSDA", "-MNoSuchModule", "-d", ":utf8", "/no 'such\"\n$(folder)"]
 
 @pytest.mark.parametrize("value", SETTINGS)
 def test_what_is_set_for_perl_is_the_jobs_alone(perl_bench: Workbench, value: str) -> None:
-    names = ("PERL5OPT", "PERL5LIB", "PERL_UNICODE", "PERLIO")
+    names = ("PERL5OPT", "PERL5LIB", "PERL_UNICODE", "PERLIO", "LD_BIND_NOW")
     perl_bench.environ.update(dict.fromkeys(names, value))
     tell = "; ".join(f'printf "%s|" "${name}"' for name in names)
     assert perl_bench.run("1.1", f"{WHO_WATCHES}; {tell}; env | grep MGPU_AS_") == "1"
-    assert perl_bench.output("1.1").decode() == f"mgpu-job-1.1 {f'{value}|' * 4}"
+    assert perl_bench.output("1.1").decode() == f"mgpu-job-1.1 {f'{value}|' * 5}"
 
 
 def test_a_place_of_any_name_has_its_events(perl_bench: Workbench) -> None:

@@ -14,7 +14,7 @@ use POSIX ();
 my ($mark, $id, $root, $home, $boot) = @ARGV;
 my %given; # not by `map`: what is deleted in a list stays in the environment of what is run, up to perl 5.36 at least
 $given{$_} = delete $ENV{"MGPU_$_"} for qw(P WATCH MASK NOFORK LOCALE MOST STREAMS);
-delete $ENV{LC_ALL};
+delete $ENV{$_} for qw(LC_ALL LD_BIND_NOW);
 $ENV{ substr $_, 8 } = delete $ENV{$_} for grep { /^MGPU_AS_/ } keys %ENV; # what is set for perl, and is not for this one
 umask 077;
 $0 = 'mgpu-quick';

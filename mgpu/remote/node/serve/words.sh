@@ -19,12 +19,13 @@ tool timeout
 timeout=$tool
 
 # perl, without what is set for perl: that is meant for the jobs' own programs, and may make ours another language
-perl_names='PERL5OPT PERL5LIB PERLLIB PERL5DB PERL_UNICODE PERLIO PERL_SIGNALS'
+perl_names='PERL5OPT PERL5LIB PERLLIB PERL5DB PERL_UNICODE PERLIO PERL_SIGNALS LD_BIND_NOW'
 plain_perl='env'
 for value in $perl_names; do
   plain_perl="$plain_perl -u $value"
 done
-plain_perl="$plain_perl perl"
+# LD_BIND_NOW: else each process that it forks looks for its functions anew
+plain_perl="$plain_perl LD_BIND_NOW=1 perl"
 
 end() { printf '\n%s %s end %s\n' "$mark" "$id" "$*"; }
 
