@@ -136,7 +136,7 @@ def test_a_pipe_in_place_of_the_events_is_waited_for_by_nobody(bench: Workbench)
     told = bench.runner.events()
     assert next(told) == ""
     assert bench.run("3.1", "true") == "0"
-    assert next(told).startswith("3.1 started ")
+    assert next(told).startswith("3.1 ")  # the first may have come before anybody listened
 
 
 def test_while_it_waits_for_the_word_it_begins_no_process(bench: Workbench) -> None:
