@@ -6,6 +6,7 @@ import os
 import stat
 
 from mgpu.cli.session import bad_request
+from mgpu.client.command import comes_through
 from mgpu.lean.typing import Any, Mapping, NamedTuple, Sequence
 
 NONE = "none"
@@ -71,15 +72,6 @@ def opened(path: str) -> int:
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         raise bad_request(f"--input {path} is a folder", "name a file")
     return descriptor
-
-
-def comes_through(descriptor: int) -> bool:
-    """A pipe, a file or a socket."""
-    try:
-        mode = os.fstat(descriptor).st_mode
-    except OSError:  # it is closed
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 def joined(job: Mapping[str, Any], source: str | None) -> Given:

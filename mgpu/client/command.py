@@ -35,7 +35,7 @@ def command_of(words: list[str], dashed: bool, kind: str, given: Mapping[str, An
         return {"form": "shell", "words": [given["wrap"]]}
     if given.get("each_line"):
         return lines(given["each_line"])
-    if kind != "srun" and not dashed and (words[:1] == ["-"] or (not words and _is_piped())):
+    if kind != "srun" and not dashed and (words[:1] == ["-"] or (not words and comes_through(0))):
         return piped(words[1:])
     if not words:
         name = "srun" if kind == "srun" else "submit"
@@ -50,25 +50,32 @@ def argv(words: list[str]) -> dict[str, Any]:
 def batch_command(words: list[str]) -> dict[str, Any]:
     """Without `--`: a file is a script, one other word a shell's command line, several are an argv."""
     if os.path.isfile(words[0]):
-        with open(words[0], "rb") as file:
-            content = file.read(SCRIPT_LIMIT_B + 1)
+        content = _content(words[0])
         if b"\0" not in content:  # a program is not a script: its path is run on the node
             return script(words[0], words[1:], content)
     return {"form": "shell", "words": words} if len(words) == 1 and not os.path.isfile(words[0]) else argv(words)
 
 
-def _is_piped() -> bool:
-    """Whether somebody's words come on stdin, and not merely nothing, or a terminal."""
+def comes_through(descriptor: int) -> bool:
+    """A pipe, a file or a socket: somebody gives something there, and it is no terminal."""
     try:
-        kind = os.fstat(0).st_mode
-    except OSError:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:  # it is closed
         return False
-    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _content(name: str) -> bytes:
+    """`-` = of stdin. A byte over the limit is enough to tell that it is too long."""
+    if name == "-":
+        return sys.stdin.buffer.read(SCRIPT_LIMIT_B + 1)
+    with open(name, "rb") as file:
+        return file.read(SCRIPT_LIMIT_B + 1)
 
 
 def piped(arguments: list[str]) -> dict[str, Any]:
     """The script on stdin, as sbatch takes one."""
-    content = sys.stdin.buffer.read(SCRIPT_LIMIT_B + 1)
+    content = _content("-")
     if not content.strip():
         raise bad_request("no command, and no script on stdin", "mgpu submit --help")
     return script("stdin", arguments, content)
@@ -76,11 +83,7 @@ def piped(arguments: list[str]) -> dict[str, Any]:
 
 def lines(name: str) -> dict[str, Any]:
     """Commands, one a line; `-` = stdin."""
-    if name == "-":
-        content = sys.stdin.buffer.read(SCRIPT_LIMIT_B + 1)
-    else:
-        with open(name, "rb") as file:
-            content = file.read(SCRIPT_LIMIT_B + 1)
+    content = _content(name)
     if len(content) > SCRIPT_LIMIT_B:
         raise bad_request(f"--each-line {name}: more than 4 MiB", "split it")
     shown = "stdin" if name == "-" else os.path.basename(name)

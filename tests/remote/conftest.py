@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
 from zlib import crc32
@@ -150,31 +151,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workbench]:
-    made = Workbench(tmp_path, request.param)
-    try:
+    with closing(Workbench(tmp_path, request.param)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
 def shell_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workbench]:
     """For what holds only where supervisor and runner are two."""
-    made = Workbench(tmp_path, request.param)
-    try:
+    with closing(Workbench(tmp_path, request.param)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
 def quick_bench(tmp_path: Path) -> Iterator[Workbench]:
     """With the machine's own sh, for what does not depend on the shell."""
-    made = Workbench(tmp_path, "dash" if shutil.which("dash") else "sh")
-    try:
+    with closing(Workbench(tmp_path, "dash" if shutil.which("dash") else "sh")) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,8 @@ WHO_WATCHES = "tr '\\0' ' ' </proc/$PPID/cmdline"
 
 @pytest.fixture
 def perl_bench(tmp_path: Path) -> Iterator[Workbench]:
-    made = Workbench(tmp_path, QUICK)
-    try:
+    with closing(Workbench(tmp_path, QUICK)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def by_whom(bench: Workbench, key: str) -> str:
@@ -119,13 +117,12 @@ readlink /proc/self/fd/[0-8] || :"""
 
 def test_a_job_sees_what_it_sees_under_the_shell(perl_bench: Workbench, tmp_path: Path) -> None:
     (tmp_path / "shell").mkdir()
-    shell_bench = Workbench(tmp_path / "shell", "dash")
     told = []
-    for bench in (shell_bench, perl_bench):
-        assert bench.run("1.1", SHOW, time_limit_s=60) == "0"
-        text = bench.output("1.1").decode().replace(str(bench.folder), "").replace(bench.tokens["1.1"], "")
-        told.append({line for line in text.splitlines() if not line.startswith(("OLDPWD=", "_=", "SHLVL="))})
-    shell_bench.close()
+    with closing(Workbench(tmp_path / "shell", "dash")) as shell_bench:
+        for bench in (shell_bench, perl_bench):
+            assert bench.run("1.1", SHOW, time_limit_s=60) == "0"
+            text = bench.output("1.1").decode().replace(str(bench.folder), "").replace(bench.tokens["1.1"], "")
+            told.append({line for line in text.splitlines() if not line.startswith(("OLDPWD=", "_=", "SHLVL="))})
     assert told[0] == told[1]
     assert {line.partition("=")[0] for line in told[0] if line.startswith("MGPU_")} == {"MGPU_TOKEN"}
 
